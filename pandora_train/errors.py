@@ -1,0 +1,34 @@
+"""Errors: what the user can fix (one line, exit code 2) and what the machinery did (retried, never scored)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can fix. The message is one line: what is wrong, and how to mend it.
+
+    The command line prints it without a traceback and exits with code 2.
+    """
+
+
+class MachineryError(Exception):
+    """Our own machinery failed (no sandbox child, a broken pipe, a dead server).
+
+    Retried where it happens; if it persists the sample stays unfinished and is taken up again by the
+    next run. It is never scored as a wrong answer.
+    """
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'x'?)"`` for the nearest known name, or an empty string."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def pick(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise :class:`UserError` naming the valid choices unless ``name`` is one of ``known``."""
+    names = list(known)
+    if name not in names:
+        raise UserError(f"unknown {kind} '{name}'{did_you_mean(name, names)}; known: {', '.join(names)}")

@@ -1,0 +1,45 @@
+"""One protocol for every model: messages in, one reply out."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypedDict
+
+from pandora_train.records import Record, Usage
+
+
+class Message(TypedDict):
+    """One chat message."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Reply(Record):
+    """What the model wrote. ``finish`` is ``length`` when the reply was cut at its token limit."""
+
+    text: str
+    finish: Literal["stop", "length"] = "stop"
+    usage: Usage = Usage()
+
+
+class LLM(Protocol):
+    """A language model. ``chat`` is called from several threads at once and must allow it."""
+
+    name: str
+
+    def chat(self, messages: list[Message], sample: int = 0) -> Reply:
+        """One reply to ``messages``. ``sample`` numbers repeated draws at temperature above 0.
+
+        Raises :class:`~pandora_train.errors.UserError` for what the user can fix (no key, unknown model,
+        prompt longer than the context) and :class:`~pandora_train.errors.MachineryError` when the
+        model stays out of reach after retries.
+        """
+        ...
+
+    def count_tokens(self, messages: list[Message]) -> int:
+        """Tokens of the rendered prompt (exact where the tokenizer is local, else an upper estimate)."""
+        ...
+
+    def close(self) -> None:
+        """Free the model or connection."""
+        ...

@@ -1,0 +1,211 @@
+"""Records that cross rooms and runs: examples, executions, steps, trajectories.
+
+Frozen, strict pydantic models; each serialises to one JSON line. ``version`` marks the layout of what
+is written to disk. Ids are stable over machines: official ids where a benchmark has them, else a hash of
+the content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+VERSION = 1
+
+Benchmark = Literal["spider", "wikitq", "grailqa", "webqsp", "pathquestion", "files"]
+Row = tuple[str | None, ...]
+"""One answer row: text cells as the code returned them, ``None`` for a missing value (NULL, NaN, NaT)."""
+
+
+class Record(BaseModel):
+    """Base of all records: frozen and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def content_id(*parts: Any, size: int = 12) -> str:
+    """Stable hex id of JSON-serialisable content (SHA-256, first ``size`` digits)."""
+    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:size]
+
+
+# --- questions and what they are asked over -----------------------------------------------------------
+
+
+class TableKnowledge(Record):
+    """One table in a CSV or TSV file."""
+
+    kind: Literal["table"] = "table"
+    path: str
+    name: str = ""
+    """Original table name; unnamed tables become the BOX ``Table``."""
+
+
+class DatabaseKnowledge(Record):
+    """One SQLite database; ``schema_path`` names a Spider ``tables.json`` with its foreign keys, if any."""
+
+    kind: Literal["database"] = "database"
+    path: str
+    db_id: str
+    schema_path: str = ""
+
+
+class GraphKnowledge(Record):
+    """The neighbourhood of some nodes in a graph.
+
+    ``store`` is a triple file (.tsv, .txt, .nt, .ttl), a folder in the fragment's layout, or the URL of a
+    SPARQL endpoint.
+    """
+
+    kind: Literal["graph"] = "graph"
+    store: str
+    topics: tuple[str, ...] = ()
+    hops: int = 2
+    relations: tuple[str, ...] | None = None
+    """R*, the relations kept (paper, section 3.3); ``None`` keeps all."""
+    layers: str = "all"
+    """Fragment only: ``explored`` leaves out triples entailed by gold forms."""
+
+
+Knowledge = Annotated[TableKnowledge | DatabaseKnowledge | GraphKnowledge, Field(discriminator="kind")]
+
+
+class Gold(Record):
+    """What counts as right. Which fields are set depends on the benchmark (see ``metrics/``)."""
+
+    language: Literal["", "sql", "sexpr", "sparql", "path", "steps"] = ""
+    program: str = ""
+    """The label in ``language``: SQL, an s-expression, SPARQL, a relation path, or a step program."""
+    answers: tuple[str, ...] | None = None
+    """The answer set as compared (WikiTQ items, entity ids, or names on a fragment); ``None`` for SQL."""
+    answer_ids: tuple[str, ...] = ()
+    """Entity ids when ``answers`` holds names."""
+    parses: tuple[tuple[str, ...], ...] = ()
+    """WebQSP: the answers of each Complete parse."""
+
+
+class Example(Record):
+    """One question over one piece of knowledge."""
+
+    id: str
+    benchmark: Benchmark
+    split: str
+    question: str
+    knowledge: Knowledge
+    gold: Gold = Gold()
+    group: str
+    """Cluster for standard errors and leakage checks: database, table or topic entity."""
+    tags: dict[str, str] = {}
+    """What reports break scores down by: level, hardness, function."""
+
+
+# --- what happened ------------------------------------------------------------------------------------
+
+
+class Usage(Record):
+    """Cost of one or more model calls."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    seconds: float = 0.0
+    usd: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        names = type(self).model_fields
+        return Usage(**{n: getattr(self, n) + getattr(other, n) for n in names})
+
+
+class CodeError(Record):
+    """An exception in generated code, made for repair."""
+
+    type: str
+    message: str
+    line: int | None = None
+    """Line of the generated code, from 1."""
+    hint: str = ""
+
+
+Outcome = Literal["result", "error", "timeout", "output_limit", "signal", "exit", "bad_payload"]
+
+
+class Execution(Record):
+    """What one run of generated code over a BOX set gave. Data only, never pickles."""
+
+    outcome: Outcome
+    rows: tuple[Row, ...] | None = None
+    """Set exactly when ``outcome`` is ``result``."""
+    types: tuple[str, ...] = ()
+    """Per column: ``int``, ``float``, ``bool``, ``str``, ``date``, ``null`` or ``mixed``."""
+    shape: Literal["", "rows", "list", "scalar", "series", "frame", "other"] = ""
+    """What ``result`` was before normalisation; ``rows`` is the official list of lists."""
+    error: CodeError | None = None
+    code: int | None = None
+    """Signal number or exit code for those outcomes."""
+    hint: str = ""
+    """Help beside an empty result: filter values and the nearest values that exist."""
+    seconds: float = 0.0
+
+    @property
+    def empty(self) -> bool:
+        """No rows, only empty rows, or only missing cells (paper, section 4.2, condition b)."""
+        return self.rows is not None and all(cell is None for row in self.rows for cell in row)
+
+
+class Step(Record):
+    """One reply of the model and what became of it."""
+
+    reply: str
+    reasoning: str = ""
+    code: str = ""
+    problem: str = ""
+    """Why the reply could not be run (truncated, malformed), fed back like an execution error."""
+    execution: Execution | None = None
+    feedback: str = ""
+    """What the model was told after this step; empty on the last one."""
+    usage: Usage = Usage()
+
+
+Status = Literal["ok", "empty", "error", "timeout", "limit", "reply", "prompt"]
+"""How the last step ended: an answer, an empty one, failed code, a time-out, another limit (output,
+signal, exit), a reply that could not be run, or a prompt that does not fit."""
+
+
+class PromptPart(Record):
+    """A piece of a prompt; equal pieces (instruction, a schema) are stored once, by ``key``."""
+
+    kind: Literal["instruction", "demonstration", "boxes", "question"]
+    role: Literal["system", "user"]
+    key: str
+
+
+class Trajectory(Record):
+    """One question followed to its answer."""
+
+    version: int = VERSION
+    id: str
+    benchmark: Benchmark
+    split: str
+    group: str
+    question: str
+    tags: dict[str, str] = {}
+    gold: Gold = Gold()
+    prompt: tuple[PromptPart, ...] = ()
+    prompt_hash: str = ""
+    demonstrations: tuple[str, ...] = ()
+    """Example ids of the demonstrations actually in the prompt."""
+    demonstrations_cut: int = 0
+    """Demonstrations that the token budget left out."""
+    steps: tuple[Step, ...] = ()
+    rows: tuple[Row, ...] | None = None
+    status: Status
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    scores: dict[str, float] = {}
+    """Metric name to this sample's value; filled by ``evaluate``."""
+    gold_rows: tuple[Row, ...] | None = None
+    """Rows of the gold SQL, for reading beside the answer."""

