@@ -1,3 +1,3 @@
-"""pandora_train: questions over tables, databases and knowledge graphs, distilled into a small local model."""
+"""Questions over tables, databases and knowledge graphs, distilled into a small local model."""
 
 __version__ = "0.1.0"

@@ -7,6 +7,7 @@ only description. Secrets never live here: they come from the environment alone.
 from __future__ import annotations
 
 import os
+import re
 import types
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -34,19 +35,13 @@ def home() -> Path:
 class _Loader(yaml.SafeLoader):
     """PyYAML follows YAML 1.1, where ``1e-4`` is a string; ours reads it as a number."""
 
-    yaml_implicit_resolvers = {k: list(v) for k, v in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
 
-def _fix_floats() -> None:
-    import re
-
-    pattern = re.compile(r"^[-+]?(?:[0-9][0-9_]*)(?:\.[0-9_]*)?[eE][-+]?[0-9]+$|^[-+]?\.[0-9_]+[eE][-+]?[0-9]+$")
-    for first in "-+0123456789.":
-        resolvers = _Loader.yaml_implicit_resolvers.setdefault(first, [])
-        resolvers.insert(0, ("tag:yaml.org,2002:float", pattern))
-
-
-_fix_floats()
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*(\.[\d_]*)?|\.[\d_]+)[eE][-+]?\d+$"),
+    list("-+0123456789."),
+)
 
 
 def load(kind: type[C], path: str | Path | None = None, overrides: list[str] | None = None) -> C:
@@ -79,7 +74,7 @@ def dump(config: Config) -> str:
 def _read(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
-        near = did_you_mean(file.name, [p.name for p in file.parent.glob("*.yaml")]) if file.parent.is_dir() else ""
+        near = did_you_mean(file.name, [p.name for p in file.parent.glob("*.yaml")])
         raise UserError(f"no config file {file}{near}")
     data = _parse(file.read_text(encoding="utf-8"), str(file))
     if data is None:

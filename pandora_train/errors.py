@@ -1,4 +1,4 @@
-"""Errors: what the user can fix (one line, exit code 2) and what the machinery did (retried, never scored)."""
+"""Errors: what the user can fix (one line, exit code 2), what the machinery did (retried, never scored)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Run:
         config_file = self.path / "config.yaml"
         if config_file.exists():
             if not resume:
-                raise UserError(f"{self.path} exists: add --resume to continue it, or choose another --run-dir")
+                raise UserError(f"{self.path} exists: add --resume, or choose another --run-dir")
             if config_file.read_text(encoding="utf-8") != text:
                 raise UserError(f"{config_file} differs from this config: resume with the same, or choose "
                                 "another --run-dir")
@@ -56,7 +56,7 @@ class Run:
         append_line(self.path / file, record.model_dump_json(), self._lock)
 
     def read(self, file: str, kind: type[R]) -> list[R]:
-        """Records of ``file`` (none if it is missing). A half-written last line, left by a kill, is cut off."""
+        """Records of ``file``, none if it is missing. A half-written last line, left by a kill, is cut off."""
         return list(read_jsonl(self.path / file, kind))
 
 
@@ -125,7 +125,8 @@ def environment() -> dict[str, Any]:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
+        command = ["git", "-C", str(root), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
