@@ -1,0 +1,105 @@
+"""Metrics of one answer, as the benchmarks' official scripts compute them.
+
+``score`` gives every metric of an example's benchmark under the metric's own name; ``PRIMARY`` names the
+one that decides whether an answer is right. No answer scores 0 everywhere and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pandora_train.errors import UserError
+from pandora_train.metrics import sets, spider, wikitq
+from pandora_train.metrics.sqlrun import POOL, Cells
+from pandora_train.records import Example, Row
+
+GOLD_TIMEOUT = 60.0
+
+
+def items(rows: Sequence[Row]) -> list[str]:
+    """An answer's items: its cells, row by row; missing cells are no items, commas split nothing."""
+    return [cell for row in rows for cell in row if cell is not None]
+
+
+def needs_gold_rows(example: Example) -> bool:
+    """Whether right is decided by what the gold SQL returns."""
+    return example.benchmark == "spider" or (example.gold.answers is None and example.gold.language == "sql")
+
+
+def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells:
+    """Run the gold SQL on the example's database.
+
+    Raises :class:`UserError` when there is no database, or the SQL fails or takes longer than ``timeout``
+    seconds: the example is unusable and belongs on the list of those.
+    """
+    if example.knowledge.kind != "database":
+        raise UserError(f"{example.id}: gold SQL without a database")
+    result = POOL.run(example.knowledge.path, spider.prepare_sql(example.gold.program), timeout)
+    if result.rows is None:
+        raise UserError(f"{example.id}: the gold SQL gives no result ({result.error})")
+    return result.rows
+
+
+def score(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> dict[str, float]:
+    """Every metric of the example's benchmark for the answer ``rows`` (``None``: no answer, 0 everywhere).
+
+    ``gold_rows`` spares running the gold SQL again. Raises :class:`UserError` for an example without gold.
+    """
+    metric = METRICS["spider"] if needs_gold_rows(example) else METRICS[example.benchmark]
+    values = metric(example, rows if rows is not None else (), gold_rows)
+    return values if rows is not None else dict.fromkeys(values, 0.0)
+
+
+def is_right(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> bool:
+    """Whether the answer counts as right: the primary metric is 1. The teacher verifies by this."""
+    return rows is not None and score(example, rows, gold_rows)[primary(example)] == 1.0
+
+
+def primary(example: Example) -> str:
+    """Name of the metric that decides whether an answer to ``example`` is right."""
+    return PRIMARY["spider"] if needs_gold_rows(example) else PRIMARY[example.benchmark]
+
+
+def _spider(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
+    gold = gold_rows(example) if gold is None else gold
+    return {"ex": float(spider.ex_match(gold, rows, spider.is_ordered(example.gold.program)))}
+
+
+def _wikitq(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
+    return {"da": float(wikitq.denotation_match(_answers(example), items(rows)))}
+
+
+def _grailqa(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
+    answers, found = _answers(example), items(rows)
+    return {"f1": sets.set_f1(answers, found), "hits@1": sets.hits_at_1(answers, found)}
+
+
+def _webqsp(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
+    answers, found = _answers(example), items(rows)
+    precision, recall, f1 = sets.best_prf(example.gold.parses or (answers,), found)
+    return {"f1": f1, "precision": precision, "recall": recall, "true_accuracy": float(f1 == 1.0),
+            "hits@1": sets.hits_at_1(answers, found), "hit": sets.hit(answers, found)}
+
+
+def _pathquestion(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
+    answers, found = _answers(example), items(rows)
+    return {"f1": sets.prf(answers, found)[2], "hits@1": sets.hits_at_1(answers, found),
+            "hit": sets.hit(answers, found)}
+
+
+def _answers(example: Example) -> tuple[str, ...]:
+    if example.gold.answers is None:
+        raise UserError(f"{example.id} has no gold answers to score against")
+    return example.gold.answers
+
+
+METRICS: dict[str, Callable[[Example, Sequence[Row], Cells | None], dict[str, float]]] = {
+    "spider": _spider,
+    "wikitq": _wikitq,
+    "grailqa": _grailqa,
+    "webqsp": _webqsp,
+    "pathquestion": _pathquestion,
+    "files": _wikitq,
+}
+PRIMARY: dict[str, str] = {"spider": "ex", "wikitq": "da", "grailqa": "f1", "webqsp": "f1",
+                           "pathquestion": "f1", "files": "da"}

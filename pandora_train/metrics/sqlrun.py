@@ -1,0 +1,135 @@
+"""Runs SQL read-only, in processes that are killed when their time is up.
+
+A time-out inside the process can't be trusted (``progress_handler`` isn't called within one long function,
+a thread can't be killed), so each statement runs in a worker process and the clock is the parent's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import select
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pandora_train.errors import MachineryError, UserError
+
+Cell = int | float | str | bytes | None
+Cells = list[tuple[Cell, ...]]
+"""Typed rows, as SQLite returned them."""
+MAX_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """What became of one statement; ``rows`` is set exactly when ``outcome`` is ``result``."""
+
+    outcome: Literal["result", "error", "timeout"]
+    rows: Cells | None = None
+    columns: tuple[str, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+
+
+class _Worker:
+    """One ``sqlworker`` process, used by one thread at a time."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("sqlworker.py")
+        self.process = subprocess.Popen([sys.executable, "-I", str(script)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def ask(self, request: bytes, timeout: float) -> bytes | None:
+        """The answer line, ``None`` when the time is up; ``b""`` when the process died."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert isinstance(stdout, io.BufferedReader)
+        end = time.monotonic() + timeout
+        try:
+            stdin.write(request)
+            stdin.flush()
+        except BrokenPipeError:
+            return b""
+        chunks: list[bytes] = []
+        while (left := end - time.monotonic()) > 0:
+            if select.select([stdout], [], [], left)[0]:
+                chunk = stdout.read1(1 << 20)
+                chunks.append(chunk)
+                if not chunk or chunk.endswith(b"\n"):
+                    return b"".join(chunks) if chunk else b""
+        return None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class SqlPool:
+    """Runs statements from several threads; at most as many processes as callers at once."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+        self._lock = threading.Lock()
+
+    def run(self, db: str | Path, sql: str, timeout: float = 30.0, max_rows: int = MAX_ROWS) -> SqlResult:
+        """Run one statement on one SQLite file.
+
+        ``timeout`` in seconds, kept by killing the process. Raises :class:`UserError` when there is no
+        such file, :class:`MachineryError` when the process dies twice without an answer.
+        """
+        if not Path(db).is_file():
+            raise UserError(f"no database {db}: check the data folder")
+        request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows}).encode() + b"\n"
+        start = time.monotonic()
+        for _ in range(2):
+            worker = self._take()
+            try:
+                reply = worker.ask(request, timeout)
+            except BaseException:
+                worker.kill()
+                raise
+            if reply:
+                with self._lock:
+                    self._idle.append(worker)
+                return _result(reply, time.monotonic() - start)
+            worker.kill()
+            if reply is None:
+                return SqlResult("timeout", error=f"no answer within {timeout:g} s",
+                                 seconds=time.monotonic() - start)
+        raise MachineryError(f"the SQL process died twice on {db}: {sql[:200]}")
+
+    def close(self) -> None:
+        """End all idle processes."""
+        with self._lock:
+            workers, self._idle = self._idle, []
+        for worker in workers:
+            worker.kill()
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _Worker()
+
+
+def _result(reply: bytes, seconds: float) -> SqlResult:
+    data = json.loads(reply)
+    if "error" in data:
+        return SqlResult("error", error=data["error"], seconds=seconds)
+    rows = [tuple(bytes.fromhex(c["blob"]) if isinstance(c, dict) else c for c in row)
+            for row in data["rows"]]
+    return SqlResult("result", rows, tuple(data["columns"]), seconds=seconds)
+
+
+POOL = SqlPool()
+"""The process-wide pool; its processes start when first used."""
+atexit.register(POOL.close)
