@@ -1,5 +1,211 @@
-"""``pandora``: one function per command, no logic."""
+"""``pandora``: one function per command, no logic. Heavy imports wait inside the functions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from pandora_train.errors import MachineryError, UserError
+
+if TYPE_CHECKING:
+    from pandora_train.config import C
+    from pandora_train.runs import Run
+
+app = typer.Typer(
+    name="pandora", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Questions over tables, databases and knowledge graphs, distilled into a small local model.",
+)
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="The stage's config file.")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE ...", help="Change config keys.")]
+RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder (default: by config name).")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run folder where it stopped.")]
+PrintConfig = Annotated[bool, typer.Option("--print-config", help="Print the resolved config and stop.")]
 
 
-def main() -> None:
-    raise SystemExit("laid next")
+def main() -> NoReturn:
+    """Entry point: user errors and machinery failures are one line, exit codes 2 and 3; Ctrl-C is 130."""
+    try:
+        app(standalone_mode=True)
+    except UserError as e:
+        print(f"error: {e}", file=sys.stderr)
+        sys.exit(2)
+    except MachineryError as e:
+        print(f"failed: {e} (nothing finished is lost; run again with --resume)", file=sys.stderr)
+        sys.exit(3)
+    except KeyboardInterrupt:
+        print("interrupted; run again with --resume to continue", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _open(kind: type[C], file: Path, overrides: list[str] | None, print_config: bool) -> C:
+    from pandora_train.config import dump, load
+
+    config = load(kind, file, overrides)
+    if print_config:
+        print(dump(config), end="")
+        raise typer.Exit
+    return config
+
+
+def _run(stage: str, file: Path, config: Any, run_dir: Path | None, resume: bool) -> Run:
+    from pandora_train.runs import Run
+
+    return Run(stage, file.stem, config, run_dir, resume)
+
+
+@app.command()
+def data(root: Annotated[Path, typer.Argument(help="Folder with benchmark folders.")] = Path("data/sample"),
+         manifest: Annotated[Path | None, typer.Option(help="Write or verify a checksum manifest.")] = None,
+         ) -> None:
+    """List the data found under a folder, with counts, and where each original is to be had."""
+    from pandora_train.sources.discover import show_data
+
+    show_data(root, manifest)
+
+
+@app.command()
+def annotate(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
+             print_config: PrintConfig = False) -> None:
+    """Fill the memory from training questions (label compiler, or a model as teacher)."""
+    from pandora_train.teach.annotate import AnnotateConfig, annotate
+
+    settings = _open(AnnotateConfig, config, overrides, print_config)
+    print(annotate(settings, _run("annotate", config, settings, run_dir, resume)))
+
+
+@app.command()
+def distill(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
+            print_config: PrintConfig = False) -> None:
+    """Turn memory into a supervised data set of chat rows."""
+    from pandora_train.distill import DistillConfig, distill
+
+    settings = _open(DistillConfig, config, overrides, print_config)
+    print(distill(settings, _run("distill", config, settings, run_dir, resume)))
+
+
+@app.command()
+def train(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
+          print_config: PrintConfig = False) -> None:
+    """LoRA-tune a code model on the rows."""
+    from pandora_train.train.loop import TrainConfig, train
+
+    settings = _open(TrainConfig, config, overrides, print_config)
+    print(train(settings, run_dir, resume))
+
+
+@app.command()
+def merge(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False) -> None:
+    """Merge an adapter into its base model."""
+    from pandora_train.train.merge import MergeConfig, merge
+
+    print(merge(_open(MergeConfig, config, overrides, print_config)))
+
+
+@app.command()
+def serve(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False,
+          then: Annotated[list[str] | None, typer.Option(
+              "--then", help="Run this command while the server is up, then stop; may be repeated.")] = None,
+          ) -> None:
+    """Serve a model and its adapters by vLLM, and prove that each adapter is live."""
+    from pandora_train.serve import ServeConfig, serve
+
+    raise typer.Exit(serve(_open(ServeConfig, config, overrides, print_config), then or []))
+
+
+@app.command()
+def evaluate(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
+             print_config: PrintConfig = False) -> None:
+    """Answer benchmark questions with the agent and score them."""
+    from pandora_train.evaluate.run import EvaluateConfig, evaluate
+    from pandora_train.report import markdown_tables
+
+    settings = _open(EvaluateConfig, config, overrides, print_config)
+    run = _run("evaluate", config, settings, run_dir, resume)
+    evaluate(settings, run)
+    print(markdown_tables([run.path]))
+    print(run.path)
+
+
+@app.command()
+def score(predictions: Annotated[Path, typer.Argument(help="Anybody's prediction file.")],
+          benchmark: Annotated[str, typer.Option(help="spider, wikitq, grailqa, webqsp, pathquestion")],
+          path: Annotated[Path, typer.Option(help="Benchmark folder in its official layout.")],
+          split: Annotated[str, typer.Option(help="Question set.")] = "dev",
+          store: Annotated[str, typer.Option(help="Graph store, for answers compared as names.")] = "",
+          ) -> None:
+    """Score a prediction file in the benchmark's official format, or JSONL."""
+    from pandora_train.evaluate.score import print_score
+
+    print_score(predictions, benchmark, path, split, store)
+
+
+@app.command()
+def compare(a: Annotated[Path, typer.Argument(help="Run folder A.")],
+            b: Annotated[Path, typer.Argument(help="Run folder B.")],
+            out: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None) -> None:
+    """Compare two evaluation runs on the same questions: differences, intervals, flips, cost."""
+    from pandora_train.evaluate.compare import print_comparison
+    from pandora_train.report import write_report
+
+    print_comparison(a, b)
+    if out is not None:
+        print(write_report([a, b], out))
+
+
+@app.command()
+def report(runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
+           out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html")) -> None:
+    """Write one self-contained HTML report of one or several runs, and print the tables."""
+    from pandora_train.report import markdown_tables, write_report
+
+    print(markdown_tables(runs))
+    print(write_report(runs, out))
+
+
+@app.command()
+def show(run: Annotated[Path, typer.Argument(help="Run folder.")],
+         sample: Annotated[str, typer.Argument(metavar="ID", help="Example id.")] = "") -> None:
+    """Follow one question from file to score; without an id, list the run's questions."""
+    from pandora_train.report import show as follow
+
+    follow(run, sample)
+
+
+@app.command()
+def ask(question: str,
+        paths: Annotated[list[str], typer.Argument(help="CSV, TSV, SQLite or RDF files, or a SPARQL URL.")],
+        config: Annotated[Path, typer.Option(help="Agent config.")] = Path("configs/ask.yaml"),
+        topic: Annotated[list[str] | None, typer.Option(help="Topic entity of a graph question.")] = None,
+        set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None) -> None:
+    """Ask your own data one question."""
+    from pandora_train.ask import AskConfig, ask
+    from pandora_train.config import load
+
+    ask(load(AskConfig, config, set_), question, paths, topic or [])
+
+
+@app.command()
+def push(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False,
+         dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the folder, upload nothing.")] = False,
+         ) -> None:
+    """Write data set or model cards and upload to the Hub."""
+    from pandora_train.report.push import PushConfig, push
+
+    print(push(_open(PushConfig, config, overrides, print_config), dry_run=dry_run))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what works on this machine, and how to mend what does not."""
+    from pandora_train.doctor import doctor
+
+    raise typer.Exit(doctor())
+
+
+if __name__ == "__main__":
+    main()

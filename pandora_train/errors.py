@@ -13,6 +13,10 @@ class UserError(Exception):
     """
 
 
+class PromptTooLong(UserError):
+    """A conversation does not fit the model's context; the agent records it and goes on."""
+
+
 class MachineryError(Exception):
     """Our own machinery failed (no sandbox child, a broken pipe, a dead server).
 

