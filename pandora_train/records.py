@@ -42,6 +42,8 @@ class TableKnowledge(Record):
     path: str
     name: str = ""
     """Original table name; unnamed tables become the BOX ``Table``."""
+    dialect: Literal["csv", "wikitq"] = "csv"
+    """``wikitq``: the official files' own escapes (backslashes in .csv; ``\\n``, ``\\p``, ``\\\\`` in .tsv)."""
 
 
 class DatabaseKnowledge(Record):
@@ -81,10 +83,12 @@ class Gold(Record):
     """The label in ``language``: SQL, an s-expression, SPARQL, a relation path, or a step program."""
     answers: tuple[str, ...] | None = None
     """The answer set as compared (WikiTQ items, entity ids, or names on a fragment); ``None`` for SQL."""
+    canon: tuple[str, ...] = ()
+    """WikiTQ's ``targetCanon`` beside each of ``answers``, where the tagged file gives it."""
     answer_ids: tuple[str, ...] = ()
     """Entity ids when ``answers`` holds names."""
     parses: tuple[tuple[str, ...], ...] = ()
-    """WebQSP: the answers of each Complete parse."""
+    """WebQSP: the answers of each parse of a question with a Good and Complete one (official script)."""
 
 
 class Example(Record):

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 
 from pandora_train.errors import UserError
 from pandora_train.metrics import sets, spider, wikitq
+from pandora_train.metrics.spider import as_text
 from pandora_train.metrics.sqlrun import POOL, Cells
 from pandora_train.records import Example, Row
 
 GOLD_TIMEOUT = 60.0
+__all__ = ["METRICS", "PRIMARY", "as_text", "gold_rows", "is_right", "items", "needs_gold_rows", "primary", "score"]
 
 
 def items(rows: Sequence[Row]) -> list[str]:
@@ -26,12 +28,14 @@ def needs_gold_rows(example: Example) -> bool:
     return example.benchmark == "spider" or (example.gold.answers is None and example.gold.language == "sql")
 
 
-def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells:
-    """Run the gold SQL on the example's database.
+def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells | None:
+    """Run the gold SQL on the example's database; ``None`` where right isn't decided by SQL.
 
     Raises :class:`UserError` when there is no database, or the SQL fails or takes longer than ``timeout``
     seconds: the example is unusable and belongs on the list of those.
     """
+    if not needs_gold_rows(example):
+        return None
     if example.knowledge.kind != "database":
         raise UserError(f"{example.id}: gold SQL without a database")
     result = POOL.run(example.knowledge.path, spider.prepare_sql(example.gold.program), timeout)
@@ -62,11 +66,12 @@ def primary(example: Example) -> str:
 
 def _spider(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
     gold = gold_rows(example) if gold is None else gold
+    assert gold is not None
     return {"ex": float(spider.ex_match(gold, rows, spider.is_ordered(example.gold.program)))}
 
 
 def _wikitq(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
-    return {"da": float(wikitq.denotation_match(_answers(example), items(rows)))}
+    return {"da": float(wikitq.denotation_match(_answers(example), items(rows), example.gold.canon))}
 
 
 def _grailqa(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:

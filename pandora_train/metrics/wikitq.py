@@ -45,8 +45,15 @@ class Value:
         if self.text == other.text:
             return True
         if self.number is not None:
-            return other.number is not None and abs(self.number - other.number) < TOLERANCE
+            return other.number is not None and _near(self.number, other.number)
         return self.date is not None and self.date == other.date
+
+
+def _near(a: int | float, b: int | float) -> bool:
+    try:
+        return abs(a - b) < TOLERANCE
+    except OverflowError:  # a whole number past the range of floats beside a float
+        return False
 
 
 def normalize(text: str) -> str:
@@ -75,8 +82,9 @@ def to_value(text: str, canon: str = "") -> Value:
         if date[1:] != (-1, -1):
             return Value(normalize(text), date=date)
         number = date[0]
-    rounded = round(number)
-    return Value(normalize(text), number=rounded if abs(number - rounded) < TOLERANCE else float(number))
+    # The official script truncates what is nearly whole: 2.9999999 becomes 2, and 3 doesn't match it.
+    amount = int(number) if abs(number - round(number)) < TOLERANCE else float(number)
+    return Value(normalize(text) if text else str(amount), number=amount)
 
 
 def _number(text: str) -> int | float | None:
