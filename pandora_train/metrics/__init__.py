@@ -15,7 +15,8 @@ from pandora_train.metrics.sqlrun import POOL, Cells
 from pandora_train.records import Example, Row
 
 GOLD_TIMEOUT = 60.0
-__all__ = ["METRICS", "PRIMARY", "as_text", "gold_rows", "is_right", "items", "needs_gold_rows", "primary", "score"]
+__all__ = ["METRICS", "PRIMARY", "as_text", "gold_rows", "is_right", "items", "needs_gold_rows",
+           "primary", "score"]
 
 
 def items(rows: Sequence[Row]) -> list[str]:
