@@ -16,6 +16,7 @@ import numpy as np
 
 from pandora_train.errors import UserError
 from pandora_train.evaluate.stats import (
+    ROUNDING,
     Cost,
     clustered_stderr,
     cost_of,
@@ -25,11 +26,13 @@ from pandora_train.evaluate.stats import (
     t_quantile,
     t_two_sided,
 )
-from pandora_train.records import Record, Trajectory
+from pandora_train.records import Benchmark, Record, Trajectory
 from pandora_train.runs import read_jsonl
 
 DRAWS = 10_000
 SEED = 20240
+Questions = dict[tuple[Benchmark, str], Trajectory]
+"""Scored trajectories by benchmark and example id."""
 
 
 class Difference(Record):
@@ -106,20 +109,19 @@ def compare_samples(a: Sequence[Trajectory], b: Sequence[Trajectory], name_a: st
                       cost_a=cost_of(a), cost_b=cost_of(b))
 
 
-def _samples(run: Path) -> dict[tuple[str, str], Trajectory]:
+def _samples(run: Path) -> Questions:
     file = run / "samples.jsonl"
     if not file.is_file():
         raise UserError(f"{run} is no evaluation run: it has no samples.jsonl")
     return {(t.benchmark, t.id): t for t in read_jsonl(file, Trajectory)}
 
 
-def _refuse_other_questions(a: dict[tuple[str, str], Trajectory], b: dict[tuple[str, str], Trajectory],
-                            name_a: str, name_b: str) -> None:
+def _refuse_other_questions(a: Questions, b: Questions, name_a: str, name_b: str) -> None:
     for here, there, has, lacks in ((a, b, name_a, name_b), (b, a, name_b, name_a)):
         missing = sorted(here.keys() - there.keys())
         if missing:
-            raise UserError(f"the runs answer different questions: {len(missing)} of {has} are not in {lacks}, "
-                            f"for example {missing[0][1]} ({missing[0][0]}); compare runs over one set")
+            raise UserError(f"the runs answer different questions: {len(missing)} of {has} are not in "
+                            f"{lacks}, for example {missing[0][1]} ({missing[0][0]}); compare runs over one set")
     if not a:
         raise UserError(f"{name_a} and {name_b} hold no samples to compare")
     for key, sample in a.items():
@@ -170,7 +172,7 @@ def _interval(change: list[float], groups: list[str]) -> tuple[float | None, flo
         assert bound.high is not None
         return 0.0, -bound.high, bound.high, 1.0, f"no answer differs; bound by {bound.method}"
     stderr = clustered_stderr(change, groups)
-    if stderr == 0:
+    if stderr < ROUNDING:
         return 0.0, None, None, None, "none: every cluster changes equally"
     reach = t_quantile(clusters - 1) * stderr
     p = t_two_sided(mean / stderr, clusters - 1)
@@ -200,8 +202,9 @@ def _flips(benchmark: str, pairs: list[tuple[Trajectory, Trajectory]]) -> list[F
     for a, b in pairs:
         right_a, right_b = (t.scores.get(primary, 0.0) >= 1.0 for t in (a, b))
         if right_a != right_b:
+            direction: Literal["gained", "lost"] = "gained" if right_b else "lost"
             found.append(Flip(id=a.id, benchmark=benchmark, group=a.group, question=a.question,
-                              direction="gained" if right_b else "lost", status_a=a.status, status_b=b.status))
+                              direction=direction, status_a=a.status, status_b=b.status))
     return found
 
 
@@ -241,5 +244,5 @@ def _range(low: float | None, high: float | None) -> str:
 
 def _cost(cost: Cost) -> str:
     usage = cost.usage
-    return (f"{usage.calls} calls, {usage.prompt_tokens} prompt and {usage.completion_tokens} completion tokens, "
-            f"{cost.wall_seconds:.1f} s in answers, {usage.usd:.4f} USD")
+    return (f"{usage.calls} calls, {usage.prompt_tokens} prompt and {usage.completion_tokens} completion "
+            f"tokens, {cost.wall_seconds:.1f} s in answers, {usage.usd:.4f} USD")

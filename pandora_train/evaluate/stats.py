@@ -19,6 +19,8 @@ from pandora_train.records import Record, Trajectory, Usage
 CONFIDENCE = 0.95
 ASSUMED_ICC = 0.1
 """Correlation within a cluster, assumed only where all values are equal and none can be estimated."""
+ROUNDING = 1e-12
+"""Standard errors below this are zero but for rounding."""
 MAX_TAG_VALUES = 12
 """A tag with more values than this is no level, and scores aren't broken down by it."""
 
@@ -56,7 +58,7 @@ def measure(name: str, values: Sequence[float], groups: Sequence[str]) -> Metric
     stderr = clustered_stderr(values, groups)
     reach = t_quantile(clusters - 1) * stderr
     low, high, method = mean - reach, mean + reach, f"t, {clusters - 1} dof, clustered"
-    if stderr == 0 or low < 0 or high > 1:
+    if stderr < ROUNDING or low < 0 or high > 1:
         low, high, method = _wilson(mean, stderr, len(values), clusters)
     return Metric(name=name, value=mean, n=len(values), clusters=clusters, stderr=stderr, low=low, high=high,
                   method=method)
@@ -79,7 +81,7 @@ def _wilson(mean: float, stderr: float, n: int, clusters: int) -> tuple[float, f
     """Wilson interval over the effective number of questions, with the t quantile of the clusters."""
     mean = min(1.0, max(0.0, mean))
     spread = mean * (1 - mean) / n
-    if stderr > 0 and spread > 0:
+    if stderr >= ROUNDING and spread > 0:
         effect, origin = max(1.0, stderr**2 / spread), "estimated"
     else:
         effect, origin = 1 + max(0.0, n / clusters - 1) * ASSUMED_ICC, f"ICC {ASSUMED_ICC} assumed"
