@@ -76,8 +76,8 @@ class Agent:
             return None
         parsed = parse_reply(reply.text, self.config.prompt.format, reply.finish)
         execution = None if parsed.problem else self.runner.run(boxes, parsed.code)
-        answered = execution is not None and execution.rows is not None and not execution.empty
-        wrong = check(execution.rows) if check and answered else ""
+        rows = None if execution is None or execution.empty else execution.rows
+        wrong = check(rows) if check and rows else ""
         told = feedback(parsed.code, parsed.problem, execution, wrong)
         return Step(reply=reply.text, reasoning=parsed.reasoning, code=parsed.code, problem=parsed.problem,
                     execution=execution, feedback=told, usage=reply.usage)

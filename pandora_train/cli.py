@@ -191,8 +191,7 @@ def ask(question: str,
 
 @app.command()
 def push(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False,
-         dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the folder, upload nothing.")] = False,
-         ) -> None:
+         dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the folder only.")] = False) -> None:
     """Write data set or model cards and upload to the Hub."""
     from pandora_train.report.push import PushConfig, push
 

@@ -93,12 +93,12 @@ def _without_leaks(entries: list[Entry], config: DistillConfig, counts: Counter[
     """Apply PITFALLS 24: no evaluation question, label or (for databases) group among the rows."""
     ids, questions, programs, groups = set(), set(), set(), set()
     for data in config.against:
-        for e in load(data):
-            ids.add(e.id)
-            questions.add(normal_question(e.question))
-            programs.add(program_id(e))
-            if e.benchmark not in config.shared_groups:
-                groups.add((e.benchmark, e.group))
+        for example in load(data):
+            ids.add(example.id)
+            questions.add(normal_question(example.question))
+            programs.add(program_id(example))
+            if example.benchmark not in config.shared_groups:
+                groups.add((example.benchmark, example.group))
     programs.discard("")
     tests: dict[str, Callable[[Entry], bool]] = {
         "id": lambda e: e.id in ids,
