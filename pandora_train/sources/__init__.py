@@ -1,0 +1,46 @@
+"""Benchmark files in their official layouts, and users' own, as Examples. Nothing is downloaded here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from pandora_train.errors import UserError, pick
+from pandora_train.records import Example
+from pandora_train.sources import files, pathquestion, spider, wikitq
+from pandora_train.sources.files import knowledge_for
+from pandora_train.sources.reading import Loaded
+from pandora_train.sources.select import DataConfig, select
+
+__all__ = ["SOURCES", "DataConfig", "Loaded", "knowledge_for", "load", "read"]
+
+SOURCES: dict[str, Callable[[DataConfig], Loaded]] = {
+    "spider": spider.read,
+    "wikitq": wikitq.read,
+    "pathquestion": pathquestion.read,
+    "files": files.read,
+}
+
+
+def read(config: DataConfig) -> Loaded:
+    """All questions of a split, usable and not, before any selection.
+
+    Raises :class:`~pandora_train.errors.UserError` for missing or broken files.
+    """
+    pick("benchmark", config.benchmark, SOURCES)
+    return SOURCES[config.benchmark](config)
+
+
+def load(config: DataConfig) -> list[Example]:
+    """The usable questions of a split that ``config`` selects, in file order.
+
+    What is not usable, and why, is in :func:`read`. Raises :class:`~pandora_train.errors.UserError` when
+    nothing is left.
+    """
+    loaded = read(config)
+    examples = select(loaded.examples, config)
+    if not examples:
+        reasons = Counter(loaded.unusable.values()).most_common(1)
+        why = f"; {reasons[0][1]} questions: {reasons[0][0]}" if reasons else ""
+        raise UserError(f"no question of {config.benchmark} {config.split} in {config.path} is left{why}")
+    return examples

@@ -1,0 +1,118 @@
+"""One CSV or TSV file as one BOX.
+
+Repairs are few and all recorded in ``BoxSet.notes``: repeated or empty headers get a unique name, short rows
+are filled with missing cells, cells beyond the header get columns of their own. Cells stay text unless a
+column reads back exactly as it was written (see :func:`typed`).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pandora_train.box.box import Box, BoxSet, identifier
+from pandora_train.errors import UserError
+from pandora_train.records import TableKnowledge
+from pandora_train.sources import reading
+from pandora_train.sources.wikitq import unescape
+
+Cell = str | None
+_INTEGER = re.compile(r"-?(0|[1-9]\d{0,18})")
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+")
+
+
+def table_boxes(knowledge: TableKnowledge) -> BoxSet:
+    """Read one table. Raises :class:`UserError` for a missing, empty or non-UTF-8 file, with the line."""
+    path = Path(knowledge.path)
+    lines = _rows(path, knowledge.dialect)
+    header = next(lines, None)
+    if header is None:
+        raise UserError(f"{path} is empty: a table needs a header line")
+    rows = list(lines)
+    notes: list[str] = []
+    width = max(len(header), *(_used(r) for r in rows)) if rows else len(header)
+    if width > len(header):
+        notes.append(f"{width - len(header)} columns beyond the header were named")
+    names, renamed = column_names(header + [""] * (width - len(header)))
+    if renamed:
+        notes.append(f"repeated or empty headers were renamed: {', '.join(sorted(renamed))}")
+    ragged = sum(len(r) != len(header) for r in rows)
+    if ragged:
+        notes.append(f"{ragged} rows differ in length from the header and were filled or widened")
+    columns = {name: typed([r[i] if i < len(r) else None for r in rows]) for i, name in enumerate(names)}
+    original = {n: h for n, h in zip(names, header, strict=False) if n != h}
+    frame = pd.DataFrame(columns, columns=names, index=pd.RangeIndex(len(rows)))
+    box = Box(identifier(knowledge.name), frame, knowledge.name, original)
+    return BoxSet((box,), notes=tuple(notes))
+
+
+def column_names(header: list[str]) -> tuple[list[str], set[str]]:
+    """Unique column names (white space squeezed), and those that had to be invented or numbered."""
+    squeezed = [" ".join(h.split()) for h in header]
+    names: list[str] = []
+    renamed: set[str] = set()
+    for position, base in enumerate(squeezed, 1):
+        name, n = base or f"column_{position}", 2
+        while name in names or (name != base and name in squeezed):
+            name, n = f"{base or f'column_{position}'}_{n}", n + 1
+        if name != base:
+            renamed.add(name)
+        names.append(name)
+    return names, renamed
+
+
+def typed(cells: list[Cell]) -> pd.Series:
+    """Column of ``int64``, ``Int64`` (cells missing), ``float64`` or ``str``; empty cells are missing.
+
+    Numbers only where writing them back gives every cell as it was: ``007``, ``1,000`` or ``1.50`` keep their
+    column text, and so does a column that mixes ``3`` with ``1.5``.
+    """
+    values = [c if c else None for c in cells]
+    present = [v for v in values if v is not None]
+    if present and all(_INTEGER.fullmatch(v) and v != "-0" and -(2**63) <= int(v) < 2**63 for v in present):
+        numbers = [None if v is None else int(v) for v in values]
+        return pd.Series(numbers, dtype="Int64" if None in numbers else "int64")
+    if present and all(_DECIMAL.fullmatch(v) and repr(float(v)) == v for v in present):
+        return pd.Series([np.nan if v is None else float(v) for v in values], dtype="float64")
+    return pd.Series(values, dtype="str")
+
+
+def _used(row: list[str]) -> int:
+    """Length of a row without its empty tail."""
+    return max((i for i, cell in enumerate(row, 1) if cell), default=0)
+
+
+def _rows(path: Path, dialect: str) -> Iterator[list[str]]:
+    text = reading.text(path).replace("\r\n", "\n").replace("\r", "\n")
+    if dialect == "wikitq" and path.suffix == ".tsv":
+        return ([unescape(c) for c in line.split("\t")] for line in text.split("\n") if line)
+    if dialect == "wikitq":
+        return _parse(path, csv.reader(_lines(text), doublequote=False, escapechar="\\"))
+    return _parse(path, csv.reader(_lines(text), delimiter=_delimiter(path, text)))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines with their ends kept, split at line feeds only (text may hold other separators)."""
+    return iter(re.findall(r"[^\n]*\n|[^\n]+", text))
+
+
+def _parse(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    done = 0
+    try:
+        for row in reader:
+            done += 1
+            if row:  # csv gives [] for a blank line
+                yield row
+    except csv.Error as e:
+        raise UserError(f"{path}, row {done + 1}: {e}; is the quoting of this file right?") from None
+
+
+def _delimiter(path: Path, text: str) -> str:
+    """Tab for .tsv; else whichever of comma, semicolon and tab is most frequent in the header line."""
+    header = text.split("\n", 1)[0]
+    return "\t" if path.suffix == ".tsv" else max(",;\t", key=header.count)

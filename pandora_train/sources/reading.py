@@ -1,0 +1,95 @@
+"""Reading other people's files: each failure is one line that names the file and the line or entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pandora_train.errors import UserError, did_you_mean
+from pandora_train.records import Example
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The examples of one split in file order, and the questions that cannot be used, with the reason."""
+
+    examples: list[Example]
+    unusable: dict[str, str] = field(default_factory=dict)
+
+
+def folder(path: str) -> Path:
+    """``path`` as an existing folder."""
+    root = Path(path).expanduser()
+    if not root.is_dir():
+        near = did_you_mean(root.name, [p.name for p in root.parent.glob("*") if p.is_dir()])
+        raise UserError(f"no folder {root}{near}")
+    return root
+
+
+def inside(root: Path, relative: str) -> Path:
+    """``root / relative``, refused when it leaves ``root`` (absolute, ``..``, or a link out of it)."""
+    path = root / relative
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise UserError(f"'{relative}' leaves the folder {root}: paths in data files must stay inside it")
+    return path
+
+
+def first_file(root: Path, names: list[str]) -> Path:
+    """The first of ``names`` that exists in ``root``. Raises :class:`UserError` naming all of them."""
+    for name in names:
+        if (root / name).is_file():
+            return root / name
+    raise UserError(f"{root} has no {' or '.join(names)}; `pandora data` tells where the original is")
+
+
+def text(path: Path) -> str:
+    """A UTF-8 file's text, without a byte order mark."""
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise UserError(f"cannot read {path}: {e.strerror or e}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise UserError(f"{path}, line {line}: not UTF-8; convert it (iconv -f latin1 -t utf-8)") from None
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines (from 1) without their ends, blank ones left out; split at line feeds only."""
+    for number, line in enumerate(text(path).split("\n"), 1):
+        if line.strip():
+            yield number, line.rstrip("\r")
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file."""
+    try:
+        return json.loads(text(path))
+    except ValueError as e:
+        raise UserError(f"{path}: not valid JSON ({e})") from None
+
+
+def checked(path: Path, entries: Any, required: list[str]) -> list[dict[str, Any]]:
+    """``entries`` as a list of objects that all have the ``required`` keys."""
+    if not isinstance(entries, list):
+        raise UserError(f"{path} must hold a JSON list, not {type(entries).__name__}")
+    for number, entry in enumerate(entries, 1):
+        missing = [k for k in required if not isinstance(entry, dict) or k not in entry]
+        if missing:
+            raise UserError(f"{path}, entry {number}: no {', '.join(missing)}")
+    return entries
+
+
+def records(path: Path, required: list[str]) -> list[dict[str, Any]]:
+    """A JSON file that holds a list of objects with the ``required`` keys."""
+    return checked(path, read_json(path), required)
+
+
+def numbered(ids: dict[str, int], base: str) -> str:
+    """``base``, or ``base-2``, ``base-3`` … when it was given before (``ids`` keeps count)."""
+    ids[base] = ids.get(base, 0) + 1
+    return base if ids[base] == 1 else f"{base}-{ids[base]}"

@@ -1,0 +1,72 @@
+"""Spider: ``tables.json``, ``train_spider.json`` (and ``train_others.json``), ``dev.json``, ``database/``.
+
+Source: the official release (https://yale-lily.github.io/spider). The test split, where present, has its own
+``test_tables.json`` and ``test_database/``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pandora_train.records import DatabaseKnowledge, Example, Gold, content_id
+from pandora_train.sources.hardness import hardness
+from pandora_train.sources.reading import Loaded, first_file, folder, inside, numbered, records
+from pandora_train.sources.select import DataConfig
+
+_SCHEMA = ["db_id", "table_names_original", "column_names_original", "foreign_keys"]
+_FILES = {"train": ["train_spider.json"], "dev": ["dev.json"], "test": ["test.json"]}
+
+
+def read(config: DataConfig) -> Loaded:
+    """Questions whose database file is there; ids are hashes of database, question and SQL."""
+    root = folder(config.path)
+    test = config.split == "test" and (root / "test_tables.json").is_file()
+    tables = first_file(root, ["test_tables.json" if test else "tables.json"])
+    databases = "test_database" if test and (root / "test_database").is_dir() else "database"
+    schemas = spider_schemas(tables)
+    files = [first_file(root, _FILES[config.split])]
+    if config.split == "train" and (root / "train_others.json").is_file():
+        files.append(root / "train_others.json")
+
+    examples: list[Example] = []
+    unusable: dict[str, str] = {}
+    ids: dict[str, int] = {}
+    for file in files:
+        for entry in records(file, ["question", "query", "db_id"]):
+            db_id, question, query = entry["db_id"], entry["question"].strip(), entry["query"].strip()
+            base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
+            example_id = numbered(ids, base)
+            path = inside(root, f"{databases}/{db_id}/{db_id}.sqlite")
+            problem = _problem(db_id, path, tables, db_id in schemas)
+            if problem:
+                unusable[example_id] = problem
+                continue
+            examples.append(
+                Example(
+                    id=example_id,
+                    benchmark="spider",
+                    split=config.split,
+                    question=question,
+                    knowledge=DatabaseKnowledge(path=str(path), db_id=db_id, schema_path=str(tables)),
+                    gold=Gold(language="sql", program=query),
+                    group=db_id,
+                    tags={"hardness": hardness(query)},
+                )
+            )
+    return Loaded(examples, unusable)
+
+
+def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:
+    if not known:
+        return f"database '{db_id}' is not in {tables.name}"
+    if not path.is_file():
+        return f"no database file {path.parent.parent.name}/{db_id}/{path.name}"
+    return ""
+
+
+@lru_cache(maxsize=4)
+def spider_schemas(file: Path) -> dict[str, dict[str, Any]]:
+    """``tables.json`` by ``db_id``. Raises :class:`~pandora_train.errors.UserError` if missing or broken."""
+    return {entry["db_id"]: entry for entry in records(file, _SCHEMA)}

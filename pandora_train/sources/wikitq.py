@@ -1,0 +1,95 @@
+"""WikiTableQuestions: ``data/*.tsv`` with the questions, ``csv/<n>-csv/<m>.{csv,tsv}`` with the tables.
+
+Source: release 1.0.2 (https://github.com/ppasupat/WikiTableQuestions). The official dev set is
+``random-split-1-dev``; ``training.tsv`` (all training questions) serves as ``train`` only where no
+``random-split-1-train.tsv`` is, since it contains the dev questions.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pandora_train.errors import UserError
+from pandora_train.records import Example, Gold, TableKnowledge
+from pandora_train.sources.reading import Loaded, first_file, folder, inside, lines
+from pandora_train.sources.select import DataConfig
+
+_FILES = {
+    "train": ["random-split-1-train.tsv", "training.tsv"],
+    "dev": ["random-split-1-dev.tsv"],
+    "test": ["pristine-unseen-tables.tsv"],
+}
+_ESCAPES = {r"\n": "\n", r"\p": "|", r"\\": "\\"}
+
+
+def read(config: DataConfig) -> Loaded:
+    """Questions whose table is there; ``gold.answers`` are the items of ``targetValue``.
+    ``gold.canon`` those of ``targetCanon`` where the tagged file exists.
+    """
+    root = folder(config.path)
+    file = first_file(root, [f"data/{n}" for n in _FILES[config.split]])
+    canon = _canonical(file)
+    examples: list[Example] = []
+    unusable: dict[str, str] = {}
+    for row in _rows(file):
+        identifier, context = row["id"], row["context"]
+        table = _table(root, context)
+        if table is None:
+            unusable[f"wikitq:{identifier}"] = "no table file for it in csv/"
+            continue
+        examples.append(
+            Example(
+                id=f"wikitq:{identifier}",
+                benchmark="wikitq",
+                split=config.split,
+                question=unescape(row["utterance"]),
+                knowledge=TableKnowledge(path=str(table), dialect="wikitq"),
+                gold=Gold(answers=tuple(items(row["targetValue"])), canon=canon.get(identifier, ())),
+                group=context.rsplit(".", 1)[0],
+            )
+        )
+    return Loaded(examples, unusable)
+
+
+def unescape(text: str) -> str:
+    r"""Undo the official escapes: ``\n`` a line feed, ``\p`` a vertical bar, ``\\`` a backslash."""
+    return re.sub(r"\\[np\\]", lambda m: _ESCAPES[m.group()], text)
+
+
+def items(value: str) -> list[str]:
+    """The items of a ``|``-separated, escaped value."""
+    return [unescape(part) for part in value.split("|")]
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    """Rows by the names of the header line."""
+    numbered = list(lines(file))
+    header = numbered[0][1].split("\t") if numbered else []
+    missing = [name for name in ("id", "utterance", "context", "targetValue") if name not in header]
+    if missing:
+        raise UserError(f"{file}, line 1: the header lacks {', '.join(missing)}")
+    rows = []
+    for number, line in numbered[1:]:
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise UserError(f"{file}, line {number}: {len(cells)} fields, the header has {len(header)}")
+        rows.append(dict(zip(header, cells, strict=True)))
+    return rows
+
+
+def _canonical(file: Path) -> dict[str, tuple[str, ...]]:
+    """Items of ``targetCanon`` by id, from ``tagged/data/<name>.tagged`` where it is there."""
+    tagged = file.parent.parent / "tagged" / "data" / f"{file.stem}.tagged"
+    if not tagged.is_file():
+        return {}
+    return {row["id"]: tuple(items(row["targetCanon"])) for row in _rows(tagged) if "targetCanon" in row}
+
+
+def _table(root: Path, context: str) -> Path | None:
+    """The table's file: as named (.csv), else its .tsv sibling."""
+    path = inside(root, context)
+    for candidate in (path, path.with_suffix(".tsv")):
+        if candidate.is_file():
+            return candidate
+    return None
