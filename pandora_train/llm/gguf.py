@@ -60,7 +60,7 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     from gguf import GGUFReader
 
     reader = GGUFReader(file)
-    fields = {name: field for name, field in reader.fields.items()}
+    fields = reader.fields
 
     def read(name: str, default: Any = None) -> Any:
         return fields[name].contents() if name in fields else default
@@ -172,7 +172,8 @@ def _tensors(tensors: list[Any], read: Callable[..., Any], progress: Progress) -
     from gguf import dequantize
 
     arch = read("general.architecture")
-    heads = {"attn_q": read(f"{arch}.attention.head_count"), "attn_k": read(f"{arch}.attention.head_count_kv")}
+    heads = {"attn_q": read(f"{arch}.attention.head_count"),
+             "attn_k": read(f"{arch}.attention.head_count_kv")}
     both = any(t.name == "output.weight" for t in tensors)
     kept = [t for t in tensors if not (both and t.name == "token_embd.weight")]
     for i, tensor in enumerate(kept):

