@@ -1,0 +1,46 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pandora_train.prompt import parse_reply, write_reply
+
+line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="`\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
+
+
+@given(line, line.filter(lambda s: s.strip()))
+def test_json_reply_reads_back(reasoning, code):
+    parsed = parse_reply(write_reply(reasoning, code, "json"), "json")
+    assert (parsed.reasoning, parsed.code, parsed.problem) == (reasoning, code.strip("\n").rstrip(), "")
+
+
+@given(line.map(str.strip), line.map(str.strip).filter(bool))
+def test_fenced_reply_reads_back(reasoning, code):
+    parsed = parse_reply(write_reply(reasoning, code, "fenced"), "fenced")
+    assert (parsed.reasoning, parsed.code, parsed.problem) == (reasoning, code, "")
+
+
+@given(st.text(), st.sampled_from(["json", "fenced"]), st.sampled_from(["stop", "length"]))
+def test_any_text_gives_code_or_a_problem(text, format, finish):
+    parsed = parse_reply(text, format, finish)
+    assert bool(parsed.code) != bool(parsed.problem)
+
+
+def test_block_with_result_wins_over_examples():
+    text = "First\n```python\nx = 1\n```\nthen\n```python\nresult = [[1]]\n```\nNote:\n```\nprint(1)\n```"
+    assert parse_reply(text, "fenced").code == "result = [[1]]"
+
+
+def test_open_block_is_code_only_when_the_model_stopped():
+    text = "1. Count.\n```python\nresult = [[len(t)]]"
+    assert parse_reply(text, "fenced", "stop").code == "result = [[len(t)]]"
+    assert "token limit" in parse_reply(text, "fenced", "length").problem
+
+
+def test_json_amid_prose_with_raw_newlines_is_read():
+    text = 'Sure!\n{"reasoning": ["1. a", "2. b"], "code": "x = 1\nresult = [[x]]"} Done.'
+    parsed = parse_reply(text, "json")
+    assert parsed.code == "x = 1\nresult = [[x]]"
+    assert parsed.reasoning == "1. a\n2. b"
+
+
+def test_deeply_nested_json_is_a_problem_not_a_crash():
+    assert parse_reply('{"a":' * 100_000, "json").problem
