@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pandora_train.box.box import BoxSet
-from pandora_train.records import Example
+from pandora_train.records import Example, GraphKnowledge
 from pandora_train.teach.compile.program import Compiled, Unsupported
 
 __all__ = ["Compiled", "Unsupported", "compile_label"]
@@ -20,18 +20,24 @@ def compile_label(example: Example, boxes: BoxSet) -> Compiled:
         case "sexpr":
             from pandora_train.teach.compile.graph import compile_sexpr
 
-            return compile_sexpr(program, boxes)
+            return compile_sexpr(program, boxes, _graph(example))
         case "sparql":
             from pandora_train.teach.compile.graph import compile_sparql
 
-            return compile_sparql(program, boxes)
+            return compile_sparql(program, boxes, _graph(example))
         case "path":
             from pandora_train.teach.compile.graph import compile_path
 
-            return compile_path(program, boxes)
+            return compile_path(program, boxes, _graph(example))
         case "steps":
             from pandora_train.teach.compile.steps import compile_steps
 
             return compile_steps(program, boxes)
         case _:
             raise Unsupported("no label")
+
+
+def _graph(example: Example) -> GraphKnowledge:
+    if not isinstance(example.knowledge, GraphKnowledge):
+        raise Unsupported("graph query over a table or database")
+    return example.knowledge
