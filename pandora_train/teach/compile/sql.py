@@ -1,0 +1,60 @@
+"""SQL labels -> pandas programs with their reasoning, under SQLite's semantics (entry of ``sql_*.py``).
+
+Works on sqlglot's tree. What it does not cover raises :class:`Unsupported` with a countable reason.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from pandora_train.box.box import BoxSet
+from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
+from pandora_train.teach.compile.sql_scope import Context, Relation, Scope, catalog, listed
+from pandora_train.teach.compile.sql_select import compile_select
+from pandora_train.teach.compile.sql_where import condition
+
+
+def compile_sql(sql: str, boxes: BoxSet) -> Compiled:
+    """The program that computes ``sql`` over ``boxes``; raises :class:`Unsupported`.
+
+    Table and column names are those of the BOXes or their originals, in any case.
+    """
+    try:
+        tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
+    except SqlglotError as e:
+        raise Unsupported("SQL that does not parse", str(e).splitlines()[0]) from None
+    if not isinstance(tree, exp.Query):
+        raise Unsupported("not a query", type(tree).__name__)
+    writer = Writer(boxes)
+    context = Context(writer, catalog(boxes), _query, condition, _used(tree))
+    relation = _query(context, tree, None)
+    _result(writer, relation)
+    return writer.compiled()
+
+
+def _used(tree: exp.Expression) -> set[str]:
+    used = {c.name.lower() for c in tree.find_all(exp.Column)}
+    stars = [s for s in tree.find_all(exp.Star) if not isinstance(s.parent, exp.Count)]
+    return used | ({"*"} if stars else set())
+
+
+def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relation:
+    if isinstance(node, exp.Subquery):
+        return _query(context, node.this, outer)
+    if isinstance(node, exp.Select):
+        return compile_select(context, node, outer)
+    raise Unsupported("query", type(node).__name__)
+
+
+def _result(writer: Writer, relation: Relation) -> None:
+    if relation.scalars:
+        cells = ", ".join(s.code for s in relation.scalars)
+        writer.step(f"Return {listed([s.english for s in relation.scalars])}.", f"result = [[{cells}]]")
+        return
+    names = [c.name for c in relation.outputs]
+    words = listed(names) if names != relation.frame.order() else "all columns"
+    if relation.distinct:
+        words = f"each distinct {listed(names, 'with')}{relation.cut_words}"
+    writer.step(f"Return {words}.", f"result = {relation.code}.values.tolist()")

@@ -1,0 +1,216 @@
+"""GROUP BY and aggregates -> groupby steps; columns beside them by SQLite's rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_scope import (
+    Column,
+    Frame,
+    Scope,
+    Table,
+    Value,
+    fresh_column,
+    listed,
+    quoted,
+    signature,
+)
+from pandora_train.teach.compile.sql_values import (
+    aggregate_english,
+    aggregate_kind,
+    aggregate_name,
+    aggregate_parts,
+    value,
+)
+
+WIDTH = 110
+"""Longest generated line before it is broken up."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of a grouped query and the column that will hold it."""
+
+    signature: str
+    method: str
+    argument: Value | None
+    column: Column
+
+
+def own_nodes(root: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """Nodes of ``kind`` in ``root`` that do not belong to a query nested in it."""
+    if isinstance(root, exp.Query):
+        return []
+    found = [root] if isinstance(root, kind) else []
+    if found and kind is exp.AggFunc:
+        return found
+    return found + [n for child in root.iter_expressions() for n in own_nodes(child, kind)]
+
+
+def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression]) -> Scope:
+    """Write the grouping of the frame at hand by ``keys``, with every aggregate that ``parts`` need."""
+    key_columns, scope = _key_columns(scope, keys)
+    aggregates, scope = _aggregates(scope, parts, [c.name for c in key_columns.values()])
+    by = list({c.name: c for c in key_columns.values()}.values())
+    extra = _bare_columns(scope, parts, by)
+    determined = _determined(scope.frame, by)
+    dependent = [c for c in extra if c.name in determined]
+    loose = [c for c in extra if c not in dependent]
+    by += dependent
+    if any(c.nullable for c in loose):
+        raise Unsupported("bare column with NULLs beside an aggregate", listed([c.name for c in loose]))
+    var = _write(scope, by, aggregates, loose)
+    return _grouped_scope(scope, var, by, loose, aggregates, key_columns)
+
+
+def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, Column], Scope]:
+    """Signature of each key to its column; a key that is an expression becomes a column first."""
+    found: dict[str, Column] = {}
+    for key in keys:
+        alias = scope.aliases.get(key.name.lower()) if isinstance(key, exp.Column) and not key.table else None
+        if alias is not None and scope.frame.find("", key.name.lower()) is None:
+            key = alias.unalias()
+        part = value(scope, key)
+        if part.scalar:
+            continue
+        if part.column is None:
+            part, scope = assigned(scope, part, "group")
+        assert part.column is not None
+        found[signature(scope, key)] = part.column
+    if not found:
+        raise Unsupported("grouping by a constant", "")
+    return found, scope
+
+
+def assigned(scope: Scope, part: Value, base: str) -> tuple[Value, Scope]:
+    """Write ``part`` as a new column of the frame at hand."""
+    writer = scope.context.writer
+    name = fresh_column(scope.frame, base)
+    own = scope.frame.var in {t.title for t in scope.context.tables.values()}
+    var = writer.name("table") if own else scope.frame.var
+    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({name}={part.code})")
+    column = Column(name, part.kind, part.nullable, affinity=part.affinity)
+    tables = (*scope.frame.tables, Table("", var, {name: column}))
+    tables = tuple(replace(t, whole=False) for t in tables)
+    frame = replace(scope.frame, var=var, tables=tables)
+    held = Value(f"{var}[{name!r}]", part.kind, part.english, part.nullable, affinity=part.affinity, column=column)
+    return held, scope.over(frame)
+
+
+def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> tuple[list[Aggregate], Scope]:
+    found: list[Aggregate] = []
+    for part in parts:
+        for node in own_nodes(part, exp.AggFunc):
+            assert isinstance(node, exp.AggFunc)
+            name = signature(scope, node)
+            method, argument = aggregate_parts(scope, node)
+            if any(a.signature == name for a in found):
+                continue
+            if argument is not None and argument.column is None:
+                argument, scope = assigned(scope, argument, "value")
+            same = [a for a in found if (a.method, a.argument) == (method, argument)]
+            column = same[0].column if same else _aggregate_column(scope, method, argument, taken, found)
+            found.append(Aggregate(name, method, argument, column))
+    return found, scope
+
+
+def _aggregate_column(scope: Scope, method: str, argument: Value | None, taken: list[str],
+                      found: list[Aggregate]) -> Column:
+    name = aggregate_name(method, argument)
+    names = {*taken, *(a.column.name for a in found)}
+    base, n = name, 2
+    while name in names:
+        name, n = f"{base}_{n}", n + 1
+    nullable = method not in ("size", "count", "nunique") and argument is not None and argument.nullable
+    return Column(name, aggregate_kind(method, argument), nullable, affinity=False)
+
+
+def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[Column]) -> list[Column]:
+    """Columns used outside aggregates that are no group keys."""
+    found: dict[str, Column] = {}
+
+    def walk(node: exp.Expression) -> None:
+        if isinstance(node, (exp.AggFunc, exp.Query)):
+            return
+        if isinstance(node, exp.Column):
+            column = scope.base.find(node.table.lower(), node.name.lower())
+            if column is not None and column.name not in [c.name for c in by]:
+                found[column.name] = column
+        for child in node.iter_expressions():
+            walk(child)
+
+    for part in parts:
+        walk(part)
+    return list(found.values())
+
+
+def _determined(frame: Frame, by: list[Column]) -> set[str]:
+    """Columns that the group keys determine: those of a BOX whose row a key identifies."""
+    known = {c.name for c in by}
+    while True:
+        found = set(known)
+        for table in frame.tables:
+            columns = table.columns.values()
+            if any(c.unique and c.name in known for c in columns):
+                found |= {c.name for c in columns}
+        for a, b in frame.equal:
+            found |= {a, b} if {a, b} & found else set()
+        if found == known:
+            return known
+        known = found
+
+
+def _write(scope: Scope, by: list[Column], aggregates: list[Aggregate], loose: list[Column]) -> str:
+    frame, writer = scope.frame, scope.context.writer
+    var = writer.name("groups")
+    names = [c.name for c in by]
+    distinct = list({a.column.name: a for a in aggregates}.values())
+    words = f"For each {listed(names)}"
+    if not distinct and not loose:
+        sentence = f"Take each distinct {listed(names)}."
+        writer.step(sentence, f"{var} = {frame.var}[{names!r}].drop_duplicates()")
+        return var
+    keys = quoted(names) + (", dropna=False" if any(c.nullable for c in by) else "")
+    if [a.method for a in distinct] == ["size"] and not loose:
+        name = distinct[0].column.name
+        writer.step(f"{words}, count the rows.", f"{var} = {frame.var}.groupby({keys}).size().reset_index(name={name!r})")
+        return var
+    doing = ["count the rows" if a.method == "size" else f"take {aggregate_english(a.method, a.argument)}"
+             for a in distinct] + [f"take the first {c.name}" for c in loose]
+    named = [_named(a, names[0]) for a in distinct] + [f"{_safe(c.name)}=({c.name!r}, 'first')" for c in loose]
+    head, tail = f"{var} = {frame.var}.groupby({keys}).agg(", ").reset_index()"
+    line = head + ", ".join(named) + tail
+    lines = [line] if len(line) <= WIDTH else [head, *(f"    {n}," for n in named), tail]
+    writer.step(f"{words}, {listed(doing)}.", *lines)
+    return var
+
+
+def _named(aggregate: Aggregate, key: str) -> str:
+    """One ``name=(column, method)`` of a named aggregation."""
+    argument = aggregate.argument
+    if argument is None:
+        return f"{aggregate.column.name}=({key!r}, 'size')"
+    assert argument.column is not None
+    if aggregate.method == "sum" and argument.nullable:
+        raise Unsupported("sum of groups with NULLs", argument.column.name)
+    return f"{aggregate.column.name}=({argument.column.name!r}, {aggregate.method!r})"
+
+
+def _safe(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise Unsupported("column name that is no identifier", name)
+    return name
+
+
+def _grouped_scope(scope: Scope, var: str, by: list[Column], loose: list[Column], aggregates: list[Aggregate],
+                   keys: dict[str, Column]) -> Scope:
+    kept = {c.name for c in [*by, *loose]}
+    tables = tuple(replace(t, columns={k: c for k, c in t.columns.items() if c.name in kept})
+                   for t in scope.frame.tables)
+    computed = {a.signature: a.column for a in aggregates} | keys
+    frame = Frame(var, tables, scope.frame.may_be_empty, computed=computed)
+    return replace(scope, frame=frame, mode="groups")

@@ -1,0 +1,249 @@
+"""FROM and JOIN -> merges of BOXes, with the columns of every alias tracked through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_scope import Column, Context, Frame, Relation, Scope, Table, listed, quoted
+
+
+@dataclass(frozen=True)
+class Source:
+    """One entry of FROM: a frame with a single table, and how it is joined."""
+
+    frame: Frame
+    side: str
+    on: tuple[exp.Expression, ...]
+
+    @property
+    def table(self) -> Table:
+        return self.frame.tables[0]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The frame after FROM and the conditions of ON and WHERE that are still to be applied."""
+
+    frame: Frame
+    conditions: tuple[exp.Expression, ...]
+
+
+def from_clause(context: Context, select: exp.Select, outer: Scope | None) -> Joined:
+    """Write the merges of ``select``'s FROM; returns what is left of its ON and WHERE conditions."""
+    first = select.args.get("from_")
+    if first is None:
+        raise Unsupported("SELECT without FROM", select.sql())
+    sources = [_source(context, first.this, None, outer)]
+    sources += [_source(context, j.this, j, outer) for j in select.args.get("joins") or []]
+    aliases = [s.table.alias for s in sources]
+    if len(set(aliases)) != len(aliases):
+        raise Unsupported("one table twice without an alias", select.sql())
+    where = select.args.get("where")
+    conditions = conjuncts(where.this) if where else []
+    if any(s.side for s in sources):
+        return _in_order(context, sources, conditions)
+    pool = [c for s in sources for c in s.on]
+    return _inner(context, sources, pool, conditions)
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The parts of an AND, parentheses around it removed."""
+    node = node.unnest()
+    return [p for part in node.flatten() for p in conjuncts(part)] if isinstance(node, exp.And) else [node]
+
+
+def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer: Scope | None) -> Source:
+    side = "" if join is None else str(join.args.get("side") or "")
+    if side not in ("", "LEFT") or (join is not None and join.args.get("method")):
+        raise Unsupported("join", join.sql() if join else "")
+    on = conjuncts(join.args["on"]) if join is not None and join.args.get("on") else []
+    on = [c for c in on if c != exp.true()]  # the parser's way to say that there is no ON
+    if isinstance(node, exp.Table):
+        name = node.name.lower()
+        if name not in context.tables:
+            raise Unsupported("unknown table", node.name)
+        table = context.tables[name]
+        frame = Frame(table.title, (replace(table, alias=(node.alias or node.name).lower()),))
+    elif isinstance(node, exp.Subquery):
+        frame = derived(context, context.query(context, node.this, outer), node.alias.lower())
+    else:
+        raise Unsupported("FROM", node.sql())
+    if join is not None and join.args.get("using"):
+        alias = frame.tables[0].alias
+        on += [exp.EQ(this=exp.column(u.name), expression=exp.column(u.name, alias))
+               for u in join.args["using"]]
+    return Source(frame, side, tuple(on))
+
+
+def derived(context: Context, relation: Relation, alias: str) -> Frame:
+    """A subquery in FROM as a frame with one table."""
+    frame = relation.frame
+    if relation.scalars:
+        names = [n or f"value_{i}" for i, n in enumerate(relation.names, 1)]
+        var = context.writer.name(alias or "values")
+        cells = ", ".join(f"{n!r}: [{v.code}]" for n, v in zip(names, relation.scalars, strict=True))
+        context.writer.step(f"Put {listed([v.english for v in relation.scalars])} in one row.",
+                            f"{var} = pd.DataFrame({{{cells}}})")
+        columns = {n: Column(n, v.kind, v.nullable, affinity=False)
+                   for n, v in zip(names, relation.scalars, strict=True)}
+        return Frame(var, (Table(alias, var, columns),))
+    columns = dict(zip(relation.names, relation.outputs, strict=True))
+    whole = len(set(relation.outputs)) == len(relation.outputs) and frame.order() == [c.name for c in relation.outputs]
+    return Frame(frame.var, (Table(alias, alias or frame.var, columns, whole),), frame.may_be_empty)
+
+
+# --- inner joins: any order that finds keys -----------------------------------------------------------
+
+
+def _inner(context: Context, sources: list[Source], pool: list[exp.Expression],
+           where: list[exp.Expression]) -> Joined:
+    frame, waiting = sources[0].frame, sources[1:]
+    while waiting:
+        source, keys, used = _next(frame, waiting, pool, where)
+        waiting.remove(source)
+        pool = [c for c in pool if not any(c is u for u in used)]
+        where = [c for c in where if not any(c is u for u in used)]
+        frame = _merge(context, frame, source, keys)
+    return Joined(frame, tuple(pool + where))
+
+
+Keys = list[tuple[Column, Column]]
+
+
+def _next(frame: Frame, waiting: list[Source], pool: list[exp.Expression],
+          where: list[exp.Expression]) -> tuple[Source, Keys, list[exp.Expression]]:
+    """The next source with an equality to what is joined so far, else the next one (a cross join)."""
+    for conditions in (pool, pool + where):
+        for source in waiting:
+            keys, used = _keys(frame, source, conditions)
+            if keys:
+                return source, keys, used
+    return waiting[0], [], []
+
+
+def _keys(frame: Frame, source: Source, conditions: list[exp.Expression]) -> tuple[Keys, list[exp.Expression]]:
+    keys: Keys = []
+    used: list[exp.Expression] = []
+    for node in conditions:
+        if not isinstance(node, exp.EQ):
+            continue
+        a, b = node.this.unnest(), node.expression.unnest()
+        if not isinstance(a, exp.Column) or not isinstance(b, exp.Column):
+            continue
+        pair = _pair(frame, source, a, b) or _pair(frame, source, b, a)
+        if pair is not None and pair[0].name not in [k[0].name for k in keys] \
+                and pair[1].name not in [k[1].name for k in keys]:
+            keys.append(pair)
+            used.append(node)
+    return keys, used
+
+
+def _pair(frame: Frame, source: Source, a: exp.Column, b: exp.Column) -> tuple[Column, Column] | None:
+    left = frame.find(a.table.lower(), a.name.lower())
+    right = source.frame.find(b.table.lower(), b.name.lower())
+    if not b.table and frame.find("", b.name.lower()) is not None:
+        return None  # the name alone would be ambiguous
+    return None if left is None or right is None else (left, right)
+
+
+# --- left joins: in the order written -----------------------------------------------------------------
+
+
+def _in_order(context: Context, sources: list[Source], where: list[exp.Expression]) -> Joined:
+    frame = sources[0].frame
+    for source in sources[1:]:
+        keys, used = _keys(frame, source, list(source.on))
+        rest = [c for c in source.on if not any(c is u for u in used)]
+        if source.side and (rest or not keys):
+            raise Unsupported("left join with other conditions", " AND ".join(c.sql() for c in source.on))
+        where = rest + where
+        frame = _merge(context, frame, source, keys)
+    return Joined(frame, tuple(where))
+
+
+# --- one merge ----------------------------------------------------------------------------------------
+
+
+def _merge(context: Context, frame: Frame, source: Source, keys: Keys) -> Frame:
+    writer, right = context.writer, source.frame
+    code_right, keys = _prepared(source, keys)
+    left_names, right_names = [k[0].name for k in keys], [k[1].name for k in keys]
+    if not keys:
+        how = ["how='cross'"]
+    elif left_names == right_names:
+        how = [f"on={quoted(left_names)}"]
+    else:
+        how = [f"left_on={quoted(left_names)}", f"right_on={quoted(right_names)}"]
+    if source.side:
+        how.append("how='left'")
+    shared = {name for name, other in zip(left_names, right_names, strict=True) if name == other}
+    suffixes = _suffixes(context, frame, source, shared)
+    if suffixes is not None:
+        how.append(f"suffixes={suffixes!r}")
+    var = frame.var if frame.var == "joined" or frame.var.startswith("joined_") else writer.name("joined")
+    writer.step(_sentence(frame, source, keys), f"{var} = {frame.var}.merge({code_right}, {', '.join(how)})")
+    empty = frame.may_be_empty if source.side else frame.may_be_empty or right.may_be_empty or bool(keys)
+    tables, equal = _tables(frame, source, keys, shared, suffixes or ("_x", "_y"))
+    return Frame(var, tables, empty, frame.equal + source.frame.equal + equal)
+
+
+def _prepared(source: Source, keys: Keys) -> tuple[str, Keys]:
+    """The right side's code: without NULL keys where both sides have them (pandas would match those)."""
+    for left, right in keys:
+        if (left.kind == "text") != (right.kind == "text") or "mixed" in (left.kind, right.kind):
+            raise Unsupported("join of text with numbers", f"{left.name}, {right.name}")
+    drop = [right.name for left, right in keys if left.nullable and right.nullable]
+    code = source.frame.var + (f".dropna(subset={drop!r})" if drop else "")
+    if source.side and any(a.name == b.name for a, b in keys):
+        raise Unsupported("left join on columns of one name", code)
+    return code, keys
+
+
+def _suffixes(context: Context, frame: Frame, source: Source, shared: set[str]) -> tuple[str, str] | None:
+    """Suffixes for columns of the same name, where the query uses one (or pandas' own would clash)."""
+    mine, theirs = frame.names(), source.frame.names()
+    both = (mine & theirs) - shared
+    clash = any(f"{n}{end}" in mine | theirs for n in both for end in ("_x", "_y"))
+    if not both or not (clash or "*" in context.used or any(n.lower() in context.used for n in both)):
+        return None
+    titles = [t.title for t in frame.tables]
+    end, n = f"_{source.table.title}" if source.table.title not in titles else "_2", 2
+    while any(f"{name}{end}" in mine | theirs for name in both):
+        n += 1
+        end = f"_{n}"
+    return "", end
+
+
+def _tables(frame: Frame, source: Source, keys: Keys, shared: set[str],
+            suffixes: tuple[str, str]) -> tuple[tuple[Table, ...], tuple[tuple[str, str], ...]]:
+    """The tables after the merge, and the pairs of key columns that are now equal."""
+    both = (frame.names() & source.frame.names()) - shared
+    left_keys, right_keys = {k[0].name for k in keys}, {k[1].name for k in keys}
+
+    def moved(column: Column, suffix: str, keyed: set[str], optional: bool) -> Column:
+        name = column.name + suffix if column.name in both else column.name
+        nullable = optional or (column.nullable and (column.name not in keyed or bool(source.side)))
+        return replace(column, name=name, nullable=nullable)
+
+    left = [replace(t, whole=False, columns={k: moved(c, suffixes[0], left_keys, False) for k, c in t.columns.items()})
+            for t in frame.tables]
+    right = [replace(t, whole=False, columns={k: moved(c, suffixes[1], right_keys, bool(source.side))
+                                 for k, c in t.columns.items()}) for t in source.frame.tables]
+    equal = () if source.side else tuple(
+        (moved(a, suffixes[0], left_keys, False).name, moved(b, suffixes[1], right_keys, False).name)
+        for a, b in keys if a.name != b.name)
+    return (*left, *right), equal
+
+
+def _sentence(frame: Frame, source: Source, keys: Keys) -> str:
+    left, right = frame.tables[0].title if len(frame.tables) == 1 else "that", source.table.title
+    if len(frame.tables) == 1 and source.table.title == left:
+        right = f"{right} itself"
+    if not keys:
+        return f"Pair every row of {left} with every row of {right}."
+    kept = f", keeping the rows of {left} without a match" if source.side else ""
+    parts = [a.name if a.name == b.name else f"{a.name} = {b.name}" for a, b in keys]
+    return f"Join {left} with {right} on {listed(parts)}{kept}."

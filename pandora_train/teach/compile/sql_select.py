@@ -1,0 +1,247 @@
+"""One SELECT as a chain of steps: from, where, group, having, order, limit, projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_aggregate import WIDTH, assigned, group, own_nodes
+from pandora_train.teach.compile.sql_from import conjuncts, from_clause
+from pandora_train.teach.compile.sql_scope import (
+    Column,
+    Context,
+    Frame,
+    Mask,
+    Relation,
+    Scope,
+    Value,
+    listed,
+    quoted,
+)
+from pandora_train.teach.compile.sql_values import value
+from pandora_train.teach.compile.sql_where import combine
+
+
+def compile_select(context: Context, select: exp.Select, outer: Scope | None) -> Relation:
+    """Write the steps of ``select``; the projection itself is left to the caller."""
+    joined = from_clause(context, select, outer)
+    scope = Scope(context, joined.frame, joined.frame, outer=outer, aliases=_aliases(select))
+    scope = _filter(scope, list(joined.conditions), "filtered")
+    parts = _outputs(scope, select)
+    order = _order(select, parts)
+    having = select.args.get("having")
+    needed = [*parts, *([having.this] if having else []), *(o.this for o in order)]
+    keys = select.args.get("group")
+    if keys:
+        by = [_position(k, parts) for k in keys.expressions]
+        scope = group(scope, by, needed)
+    elif any(own_nodes(p, exp.AggFunc) for p in needed):
+        return _whole(scope, select, parts)
+    if having:
+        scope = _filter(scope, conjuncts(having.this), "kept")
+    return _finish(scope, select, parts, order)
+
+
+def _aliases(select: exp.Select) -> dict[str, exp.Expression]:
+    return {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+
+
+def _outputs(scope: Scope, select: exp.Select) -> list[exp.Expression]:
+    """The select list with stars written out."""
+    found: list[exp.Expression] = []
+    for node in select.expressions:
+        star = isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+        if not star:
+            found.append(node)
+            continue
+        wanted = node.table.lower() if isinstance(node, exp.Column) else ""
+        for table in scope.frame.tables:
+            if wanted in ("", table.alias):
+                seen: set[str] = set()
+                for name, column in table.columns.items():
+                    if column.name not in seen:
+                        seen.add(column.name)
+                        found.append(exp.column(name, table.alias, quoted=True))
+    return found
+
+
+def _position(key: exp.Expression, parts: list[exp.Expression]) -> exp.Expression:
+    """GROUP BY 1 and ORDER BY 1 mean an output column."""
+    if isinstance(key, exp.Literal) and not key.is_string and key.this.isdigit():
+        index = int(key.this)
+        if not 1 <= index <= len(parts):
+            raise Unsupported("position out of range", key.sql())
+        return parts[index - 1].unalias()
+    return key
+
+
+def _order(select: exp.Select, parts: list[exp.Expression]) -> list[exp.Ordered]:
+    order = select.args.get("order")
+    if not order:
+        return []
+    return [o.copy() if o.this is (p := _position(o.this, parts)) else exp.Ordered(this=p.copy(), desc=o.args.get("desc"))
+            for o in order.expressions]
+
+
+# --- where and having ---------------------------------------------------------------------------------
+
+
+def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
+    """Keep the rows where all ``conditions`` hold: in one line, or one line a condition when long."""
+    if not conditions:
+        return scope
+    masks = [scope.context.condition(scope, c) for c in conditions]
+    writer, frame = scope.context.writer, scope.frame
+    var = writer.name(base)
+    mask = combine(masks, True)
+    line = f"{var} = {frame.var}[{mask.code}]"
+    words = f"{_rows_of(frame)} where {mask.english}"
+    if len(line) <= WIDTH or len(masks) == 1:
+        writer.step(f"Keep {words}.", line)
+    else:
+        first, *rest = [m.operand for m in masks]
+        writer.step(f"Keep {words}.", f"{var} = {frame.var}[", f"    {first}", *(f"    & {m}" for m in rest), "]")
+    return scope.over(frame.named(var, may_be_empty=True))
+
+
+def _rows_of(frame: Frame) -> str:
+    titles = [t.title for t in frame.tables if t.title]
+    if frame.computed:
+        return "the groups"
+    return f"the rows of {frame.var}" if titles == [frame.var] else "the joined rows" if len(titles) > 1 else "the rows"
+
+
+# --- one row over everything --------------------------------------------------------------------------
+
+
+def _whole(scope: Scope, select: exp.Select, parts: list[exp.Expression]) -> Relation:
+    """Aggregates without GROUP BY: one row. ORDER BY has nothing to sort and LIMIT nothing to cut."""
+    if select.args.get("having"):
+        raise Unsupported("HAVING without GROUP BY", select.sql())
+    if _count(select, "limit") == 0 or _count(select, "offset"):
+        raise Unsupported("LIMIT on one row", select.sql())
+    whole = replace(scope, mode="whole")
+    scalars = tuple(value(whole, p) for p in parts)
+    return Relation(scope.frame, names=_names(parts), scalars=scalars, single_row=True)
+
+
+def _names(parts: list[exp.Expression]) -> tuple[str, ...]:
+    return tuple((p.alias or p.name if isinstance(p, (exp.Alias, exp.Column)) else p.sql()).lower() for p in parts)
+
+
+# --- order, limit, projection -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Key:
+    """One sort key."""
+
+    column: Column
+    english: str
+    descending: bool
+
+
+def _finish(scope: Scope, select: exp.Select, parts: list[exp.Expression], order: list[exp.Ordered]) -> Relation:
+    keys, scope = _sort_keys(scope, order)
+    columns, scope = _columns(scope, parts)
+    writer = scope.context.writer
+    limit, offset = _count(select, "limit"), _count(select, "offset") or 0
+    distinct = bool(select.args.get("distinct"))
+    frame, names = scope.frame, _names(parts)
+    sort = _sort_code(keys)
+    cut = _cut_code(limit, offset)
+    sentence = f"Sort {_rows_of(frame)} by {_sort_words(keys)}" if sort else f"Take {_rows_of(frame)}"
+    words = _cut_words(limit, offset)
+    if distinct:
+        if sort:
+            var = writer.name("ordered")
+            writer.step(f"{sentence}.", f"{var} = {frame.var}{sort}")
+            frame = frame.named(var)
+        return Relation(frame, tuple(columns), names, (), True, cut, words, limit == 1)
+    if sort or cut:
+        var = writer.name("top" if cut and sort else "ordered" if sort else "first")
+        writer.step(f"{sentence}{words}.", f"{var} = {frame.var}{sort}{cut}")
+        frame = frame.named(var)
+    return Relation(frame, tuple(columns), names, single_row=limit == 1)
+
+
+def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[Key], Scope]:
+    keys: list[Key] = []
+    for node in order:
+        target = node.this
+        if isinstance(target, exp.Column) and not target.table and target.name.lower() in scope.aliases:
+            target = scope.aliases[target.name.lower()]
+        part = value(scope, target)
+        if part.scalar:
+            continue
+        if part.column is None:
+            part, scope = assigned(scope, part, "sort_key")
+        assert part.column is not None
+        keys.append(Key(part.column, part.english, bool(node.args.get("desc"))))
+    return keys, scope
+
+
+def _sort_code(keys: list[Key]) -> str:
+    """``sort_values``; SQLite puts NULL before everything, pandas puts it last."""
+    if not keys:
+        return ""
+    arguments = [quoted([k.column.name for k in keys])]
+    down = [k.descending for k in keys]
+    if any(down):
+        arguments.append("ascending=False" if all(down) else f"ascending={[not d for d in down]}")
+    nullable = {k.descending for k in keys if k.column.nullable}
+    if len(nullable) > 1:
+        raise Unsupported("sorting with NULLs both ways", "")
+    if nullable == {False}:
+        arguments.append("na_position='first'")
+    return f".sort_values({', '.join(arguments)})"
+
+
+def _sort_words(keys: list[Key]) -> str:
+    words = []
+    for key in keys:
+        if key.column.kind == "text":
+            words.append(f"{key.english}{', in descending order' if key.descending else ''}")
+        else:
+            words.append(f"{key.english}, {'largest' if key.descending else 'smallest'} first")
+    return ", then by ".join(words)
+
+
+def _cut_code(limit: int | None, offset: int) -> str:
+    if offset:
+        return f".iloc[{offset}:{'' if limit is None else offset + limit}]"
+    return "" if limit is None else f".head({limit})"
+
+
+def _cut_words(limit: int | None, offset: int) -> str:
+    if limit is None and not offset:
+        return ""
+    if offset:
+        return f", skip {offset}" + (f" and take the next {limit}" if limit is not None else "")
+    return ", and take the first" + (f" {limit}" if limit != 1 else "")
+
+
+def _count(select: exp.Expression, name: str) -> int | None:
+    node = select.args.get(name)
+    if node is None:
+        return None
+    number = node.expression
+    if isinstance(number, exp.Neg) and name == "limit":
+        return None
+    if not isinstance(number, exp.Literal) or not number.this.isdigit():
+        raise Unsupported("LIMIT that is no number", node.sql())
+    return int(number.this)
+
+
+def _columns(scope: Scope, parts: list[exp.Expression]) -> tuple[list[Column], Scope]:
+    """The output columns; an expression becomes a column of its own first."""
+    columns: list[Column] = []
+    for part in parts:
+        found: Value = value(scope, part)
+        if found.column is None:
+            found, scope = assigned(scope, found, part.alias or "value")
+        assert found.column is not None
+        columns.append(found.column)
+    return columns, scope

@@ -1,0 +1,212 @@
+"""SQL conditions -> boolean masks, true exactly where SQL's three-valued condition is true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_scope import Column, Mask, Relation, Scope, Value, listed
+from pandora_train.teach.compile.sql_values import number, text, value
+
+_SYMBOLS: dict[type[exp.Expression], str] = {exp.EQ: "==", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=",
+                                             exp.LT: "<", exp.LTE: "<="}
+_OPPOSITE = {"==": "!=", "!=": "==", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+_MIRRORED = {"==": "==", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_WORDS = {"==": "is", "!=": "is not", ">": "is above", ">=": "is at least", "<": "is below",
+          "<=": "is at most"}
+
+
+def condition(scope: Scope, node: exp.Expression, positive: bool = True) -> Mask:
+    """The rows where ``node`` is true, or, unless ``positive``, where it is false (never where NULL)."""
+    if isinstance(node, exp.Paren):
+        return condition(scope, node.this, positive)
+    if isinstance(node, exp.Not):
+        return condition(scope, node.this, not positive)
+    if isinstance(node, (exp.And, exp.Or)):
+        parts = [condition(scope, part, positive) for part in node.flatten()]
+        return combine(parts, isinstance(node, exp.And) == positive)
+    if type(node) in _SYMBOLS:
+        symbol = _SYMBOLS[type(node)]
+        return _comparison(scope, node, symbol if positive else _OPPOSITE[symbol])
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        raise Unsupported("condition", f"{type(node).__name__}: {node.sql()}")
+    return handler(scope, node, positive)
+
+
+def combine(parts: list[Mask], conjunction: bool) -> Mask:
+    """All (``conjunction``) or any of ``parts``."""
+    if len(parts) == 1:
+        return parts[0]
+    word = "and" if conjunction else "or"
+    code = (" & " if conjunction else " | ").join(p.operand for p in parts)
+    english = f" {word} ".join(f"({p.english})" if " or " in p.english and conjunction else p.english
+                               for p in parts)
+    return Mask(code, english)
+
+
+def _comparison(scope: Scope, node: exp.Expression, symbol: str) -> Mask:
+    return compare(value(scope, node.this), value(scope, node.expression), symbol)
+
+
+def compare(left: Value, right: Value, symbol: str) -> Mask:
+    """``left symbol right`` under SQLite's rules on types and NULL."""
+    if left.scalar and not right.scalar:
+        left, right, symbol = right, left, _MIRRORED[symbol]
+    if left.scalar:
+        raise Unsupported("condition without a column", f"{left.code} {symbol} {right.code}")
+    left, right = _same_type(left, right, symbol)
+    mask = Mask(f"{left.operand} {symbol} {right.operand}", f"{left.english} {_WORDS[symbol]} {right.english}")
+    guards = [] if symbol != "!=" else [v for v in (left, right) if v.nullable and not v.scalar]
+    return _guarded(mask, guards)
+
+
+def _guarded(mask: Mask, values: list[Value]) -> Mask:
+    """NULL is never unequal in SQL, while NaN is in pandas."""
+    if not values:
+        return mask
+    code = " & ".join([mask.operand] + [f"{v.operand}.notna()" for v in values])
+    return Mask(code, f"{mask.english} and not missing")
+
+
+def _same_type(left: Value, right: Value, symbol: str) -> tuple[Value, Value]:
+    """Apply SQLite's column affinity: text meets text, numbers meet numbers."""
+    if left.kind == right.kind or (left.numeric and right.numeric):
+        return left, right
+    if right.literal is not None:
+        if left.kind == "text" and isinstance(right.literal, (int, float)):
+            return left, replace(text(str(right.literal)), english=right.english)
+        if left.numeric and left.affinity and isinstance(right.literal, str):
+            if is_number(right.literal):
+                return left, number(right.literal.strip())
+            if symbol in ("==", "!="):
+                return left, right
+    if left.affinity and right.affinity and {left.kind, right.kind} <= {"text", "int", "float"}:
+        return _numbers(left), _numbers(right)
+    raise Unsupported("text compared with numbers", f"{left.code} {symbol} {right.code}")
+
+
+def _numbers(part: Value) -> Value:
+    if part.numeric:
+        return part
+    return replace(part, code=f"pd.to_numeric({part.code}, errors='coerce')", kind="float", nullable=True,
+                   tight=True)
+
+
+def is_number(content: str) -> bool:
+    """Whether SQLite's numeric affinity turns this text into a number."""
+    return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", content) is not None
+
+
+def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    subject = value(scope, node.this)
+    low, high = value(scope, node.args["low"]), value(scope, node.args["high"])
+    if not positive or subject.scalar:
+        parts = [compare(subject, low, ">=" if positive else "<"), compare(subject, high, "<=" if positive else ">")]
+        return combine(parts, positive)
+    low, high = _same_type(subject, low, ">=")[1], _same_type(subject, high, "<=")[1]
+    return Mask(f"{subject.operand}.between({low.code}, {high.code})",
+                f"{subject.english} is between {low.english} and {high.english}", tight=True)
+
+
+def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    subject = value(scope, node.this)
+    if not isinstance(node.expression, exp.Null):
+        raise Unsupported("IS without NULL", node.sql())
+    if subject.scalar:
+        raise Unsupported("condition without a column", node.sql())
+    if positive:
+        return Mask(f"{subject.operand}.isna()", f"{subject.english} is missing", tight=True)
+    return Mask(f"{subject.operand}.notna()", f"{subject.english} is not missing", tight=True)
+
+
+def _like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    positive = positive != bool(node.args.get("negate"))
+    subject, pattern = value(scope, node.this), value(scope, node.expression)
+    if subject.scalar or not isinstance(pattern.literal, (str, int, float)):
+        raise Unsupported("LIKE with a pattern that is no constant", node.sql())
+    subject_text = subject.operand if subject.kind == "text" else f"{subject.operand}.astype(str)"
+    if subject.kind == "mixed" or (subject.numeric and subject.nullable):
+        raise Unsupported("LIKE on numbers", node.sql())
+    call, english = _like_call(str(pattern.literal))
+    code = f"{subject_text}{call}"
+    words = f"{subject.english} {english if positive else _negated(english)}"
+    if positive:
+        return Mask(code, words, tight=True)
+    return _guarded(Mask(f"~{code}", words, tight=True), [subject] if subject.nullable else [])
+
+
+def _like_call(pattern: str) -> tuple[str, str]:
+    """The ``.str`` call for a LIKE pattern, which ignores the case of ASCII letters, and its words."""
+    core = pattern.strip("%")
+    cased = any(c.isalpha() for c in core)
+    if "%" in core or "_" in core:
+        regex = "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
+        return f".str.fullmatch({regex!r}{', case=False' if cased else ''})", f"matches the pattern {pattern!r}"
+    starts, ends = pattern.startswith("%"), pattern.endswith("%")
+    lower = ".str.lower()" if cased else ""
+    if starts and ends:
+        return f".str.contains({core!r}{', case=False' if cased else ''}, regex=False)", f"contains {core!r}"
+    if ends:
+        return f"{lower}.str.startswith({core.lower()!r})", f"starts with {core!r}"
+    if starts:
+        return f"{lower}.str.endswith({core.lower()!r})", f"ends with {core!r}"
+    return f"{lower}.eq({core.lower()!r})", f"is {core!r} in any case"
+
+
+def _negated(english: str) -> str:
+    verb, _, rest = english.partition(" ")
+    plain = {"contains": "contain", "starts": "start", "ends": "end", "matches": "match"}.get(verb)
+    return f"does not {plain} {rest}" if plain else f"is not {rest}"
+
+
+def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    subject = value(scope, node.this)
+    if subject.scalar:
+        raise Unsupported("condition without a column", node.sql())
+    query = node.args.get("query")
+    if query is not None:
+        return _in_query(scope, subject, query, positive)
+    options = [_same_type(subject, value(scope, item), "==")[1] for item in node.expressions]
+    if any(o.literal is None for o in options):
+        raise Unsupported("IN list that is not constant", node.sql())
+    items, words = ", ".join(o.code for o in options), listed([o.english for o in options], "or")
+    if positive:
+        return Mask(f"{subject.operand}.isin([{items}])", f"{subject.english} is {words}", tight=True)
+    mask = Mask(f"~{subject.operand}.isin([{items}])", f"{subject.english} is not {words}", tight=True)
+    return _guarded(mask, [subject] if subject.nullable else [])
+
+
+def _in_query(scope: Scope, subject: Value, query: exp.Expression, positive: bool) -> Mask:
+    inner = query.this if isinstance(query, exp.Subquery) else query
+    relation = scope.context.query(scope.context, inner, scope)
+    if relation.scalars or len(relation.outputs) != 1:
+        raise Unsupported("IN over an aggregate", query.sql())
+    column = relation.outputs[0]
+    if (column.kind == "text") != (subject.kind == "text"):
+        raise Unsupported("text compared with numbers", query.sql())
+    return membership(subject, relation, column, positive)
+
+
+def membership(subject: Value, relation: Relation, column: Column, positive: bool) -> Mask:
+    """``subject [NOT] IN relation``: NULL is in nothing, and nothing is outside a set that holds NULL."""
+    series = f"{relation.frame.var}[{column.name!r}]"
+    if column.nullable and subject.nullable and positive:
+        series += ".dropna()"
+    inside = f"{subject.operand}.isin({series})"
+    where = f"the {column.name} of {relation.frame.var}"
+    if positive:
+        return Mask(inside, f"{subject.english} is among {where}", tight=True)
+    mask = Mask(f"~{inside}", f"{subject.english} is not among {where}", tight=True)
+    if column.nullable:
+        raise Unsupported("NOT IN over values with NULL", subject.code)
+    return _guarded(mask, [subject] if subject.nullable else [])
+
+
+_HANDLERS: dict[type[exp.Expression], Callable[[Scope, exp.Expression, bool], Mask]] = {
+    exp.Between: _between, exp.Is: _is, exp.Like: _like, exp.In: _in,
+}
