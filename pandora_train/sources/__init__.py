@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pandora_train.errors import UserError, pick
 from pandora_train.records import Example
-from pandora_train.sources import files, pathquestion, spider, wikitq
+from pandora_train.sources import files, grailqa, pathquestion, spider, webqsp, wikitq
 from pandora_train.sources.files import knowledge_for
 from pandora_train.sources.reading import Loaded
 from pandora_train.sources.select import DataConfig, select
@@ -17,6 +17,8 @@ __all__ = ["SOURCES", "DataConfig", "Loaded", "knowledge_for", "load", "read"]
 SOURCES: dict[str, Callable[[DataConfig], Loaded]] = {
     "spider": spider.read,
     "wikitq": wikitq.read,
+    "grailqa": grailqa.read,
+    "webqsp": webqsp.read,
     "pathquestion": pathquestion.read,
     "files": files.read,
 }

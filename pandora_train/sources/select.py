@@ -33,7 +33,8 @@ class DataConfig(Config):
     knowledge: str = ""
     """``files`` only: what questions without their own ``knowledge`` are asked over."""
     store: str = ""
-    """Graphs: triple file, folder in the fragment's layout, or SPARQL endpoint."""
+    """Graphs: triple file, folder in the fragment's layout, or SPARQL endpoint; by default a fragment in or
+    beside ``path`` (``graph``, ``../graph``, ``../freebase_fragment``)."""
     hops: int | None = None
     """Graphs: how far from the topics; default 3 for GrailQA, 2 for others, PathQuestion's own depth."""
     layers: Literal["all", "explored"] = "all"
