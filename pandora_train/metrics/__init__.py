@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pandora_train.errors import UserError
-from pandora_train.metrics import sets, spider, wikitq
+from pandora_train.metrics import sets, spider, ties, wikitq
 from pandora_train.metrics.spider import as_text
 from pandora_train.metrics.sqlrun import POOL, Cells
 from pandora_train.records import Example, Row
 
 GOLD_TIMEOUT = 60.0
-__all__ = ["METRICS", "PRIMARY", "as_text", "gold_rows", "is_right", "items", "needs_gold_rows",
+__all__ = ["METRICS", "PRIMARY", "as_text", "database", "gold_rows", "is_right", "items", "needs_gold_rows",
            "primary", "score"]
 
 
@@ -37,12 +37,17 @@ def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells | None:
     """
     if not needs_gold_rows(example):
         return None
-    if example.knowledge.kind != "database":
-        raise UserError(f"{example.id}: gold SQL without a database")
-    result = POOL.run(example.knowledge.path, spider.prepare_sql(example.gold.program), timeout)
+    result = POOL.run(database(example), spider.prepare_sql(example.gold.program), timeout)
     if result.rows is None:
         raise UserError(f"{example.id}: the gold SQL gives no result ({result.error})")
     return result.rows
+
+
+def database(example: Example) -> str:
+    """Path of the SQLite file that the gold SQL runs on."""
+    if example.knowledge.kind != "database":
+        raise UserError(f"{example.id}: gold SQL without a database")
+    return example.knowledge.path
 
 
 def score(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> dict[str, float]:
@@ -56,7 +61,12 @@ def score(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None 
 
 
 def is_right(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> bool:
-    """Whether the answer counts as right: the primary metric is 1. The teacher verifies by this."""
+    """Whether the answer is right: the primary metric is 1. The teacher verifies by this.
+
+    Strict for SQL: equals in another order than gold's are not right here (:mod:`ties` tells such labels).
+    """
+    if rows is not None and needs_gold_rows(example):
+        return _spider_strict(example, rows, _gold(example, gold_rows))
     return rows is not None and score(example, rows, gold_rows)[primary(example)] == 1.0
 
 
@@ -66,9 +76,20 @@ def primary(example: Example) -> str:
 
 
 def _spider(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
-    gold = gold_rows(example) if gold is None else gold
-    assert gold is not None
-    return {"ex": float(spider.ex_match(gold, rows, spider.is_ordered(example.gold.program)))}
+    gold = _gold(example, gold)
+    strict = _spider_strict(example, rows, gold)
+    tied = not strict and ties.tie_match(database(example), example.gold.program, gold, rows)
+    return {"ex": float(strict or tied), "ex_strict": float(strict)}
+
+
+def _spider_strict(example: Example, rows: Sequence[Row], gold: Cells) -> bool:
+    return spider.ex_match(gold, rows, spider.is_ordered(example.gold.program))
+
+
+def _gold(example: Example, gold: Cells | None) -> Cells:
+    rows = gold_rows(example) if gold is None else gold
+    assert rows is not None
+    return rows
 
 
 def _wikitq(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:

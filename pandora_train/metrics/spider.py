@@ -51,7 +51,7 @@ def ex_match(gold: Cells, rows: Sequence[Sequence[Cell]], ordered: bool, typed: 
     width = len(gold[0])
     if any(len(row) != width for row in answer):
         return False
-    columns = [_GoldColumn(column, typed) for column in zip(*gold, strict=True)]
+    columns = [GoldColumn(column, typed) for column in zip(*gold, strict=True)]
     answers = list(zip(*answer, strict=True))
     candidates = [_candidates(column, answers, ordered) for column in columns]
     if not all(candidates):
@@ -61,7 +61,7 @@ def ex_match(gold: Cells, rows: Sequence[Sequence[Cell]], ordered: bool, typed: 
     return _assign([columns[i].keys for i in order], [candidates[i] for i in order], 0, set(), start, start)
 
 
-def _candidates(gold: _GoldColumn, answers: list[_Column], ordered: bool) -> dict[int, _Keys]:
+def _candidates(gold: GoldColumn, answers: list[_Column], ordered: bool) -> dict[int, _Keys]:
     """Answer columns that hold what ``gold`` holds, as a bag or in order, each read by its types."""
     found: dict[int, _Keys] = {}
     bag = Counter(gold.keys)
@@ -95,7 +95,7 @@ def _assign(gold: list[_Keys], candidates: list[dict[int, _Keys]], i: int, used:
     return False
 
 
-class _GoldColumn:
+class GoldColumn:
     """One gold column: its cells as keys, and how an answer's cell is read beside it.
 
     Numbers within the tolerance of each other share a key. Where the same number stands in the column

@@ -80,15 +80,16 @@ class SqlPool:
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
 
-    def run(self, db: str | Path, sql: str, timeout: float = 30.0, max_rows: int = MAX_ROWS) -> SqlResult:
-        """Run one statement on one SQLite file.
+    def run(self, db: str | Path, sql: str, timeout: float = 30.0, max_rows: int = MAX_ROWS,
+            seed: int | None = None) -> SqlResult:
+        """Run one statement on one SQLite file, or with a ``seed`` on a copy with its rows shuffled.
 
         ``timeout`` in seconds, kept by killing the process. Raises :class:`UserError` when there is no
         such file, :class:`MachineryError` when the process dies twice without an answer.
         """
         if not Path(db).is_file():
             raise UserError(f"no database {db}: check the data folder")
-        request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows}).encode() + b"\n"
+        request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows, "seed": seed}).encode() + b"\n"
         start = time.monotonic()
         for _ in range(2):
             worker = self._take()

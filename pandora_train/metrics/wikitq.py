@@ -129,8 +129,3 @@ def _unique(values: list[Value]) -> list[Value]:
     for value in values:
         kept.setdefault(value.key, value)
     return list(kept.values())
-
-
-def split_items(field: str) -> list[str]:
-    """Items of a ``targetValue`` field: separated by ``|``, with ``\\n``, ``\\p`` and ``\\\\`` escaped."""
-    return [part.replace("\\n", "\n").replace("\\p", "|").replace("\\\\", "\\") for part in field.split("|")]
