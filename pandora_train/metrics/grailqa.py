@@ -78,7 +78,7 @@ def load_ontology(folder: Path) -> Ontology | None:
         files = [place / name for name in ("fb_roles", "fb_types", "reverse_properties")]
         if all(file.is_file() for file in files):
             roles, types, reverse = (
-                [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+                [line.split()[:3] for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
                 for file in files)
             supertypes: defaultdict[str, set[str]] = defaultdict(set)
             for lower, _, upper in types:
@@ -87,7 +87,7 @@ def load_ontology(folder: Path) -> Ontology | None:
                 roles={relation: (domain, range_) for domain, relation, range_ in roles},
                 supertypes={lower: frozenset(upper) for lower, upper in supertypes.items()},
                 types=frozenset(name for lower, _, upper in types for name in (lower, upper)),
-                reverse={a: b for a, b in reverse},
+                reverse=dict(reverse),
             )
     return None
 
@@ -154,7 +154,7 @@ def _leaf(symbol: str, ontology: Ontology) -> Graph:
     if symbol not in ontology.roles:
         return Graph({1: Node(symbol, "entity")})
     domain, range_ = ontology.roles[symbol]
-    edges = {(2, 1): (symbol,)}
+    edges: dict[tuple[int, int], tuple[str, ...]] = {(2, 1): (symbol,)}
     if symbol in ontology.reverse:
         edges[1, 2] = (ontology.reverse[symbol],)
     return Graph({1: Node(range_, "class"), 2: Node(domain, "class")}, edges)

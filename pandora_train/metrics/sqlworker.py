@@ -69,8 +69,9 @@ def shuffled(db: str, changed: int, seed: int) -> sqlite3.Connection:
     copy.text_factory = decode
     copy.create_function("draw", 0, draw)
     copy.execute("ATTACH ? AS original", (read_only(db),))
-    objects = copy.execute("SELECT type, name, sql FROM original.sqlite_master WHERE type IN ('table', 'view')"
-                           " AND name NOT LIKE 'sqlite_%' ORDER BY type, name")
+    objects = copy.execute("SELECT type, name, sql FROM original.sqlite_master "
+                           "WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' "
+                           "ORDER BY type, name")
     for kind, name, sql in objects.fetchall():
         if kind == "view":
             copy.execute(sql)
