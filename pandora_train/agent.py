@@ -14,7 +14,7 @@ from pandora_train.box.box import BoxSet
 from pandora_train.config import Config
 from pandora_train.errors import PromptTooLong
 from pandora_train.llm.protocol import LLM, Message
-from pandora_train.prompt import Demonstration, Prompt, PromptConfig, build, feedback, parse_reply
+from pandora_train.prompt import Demonstration, Prompt, PromptConfig, Question, build, feedback, parse_reply
 from pandora_train.records import Example, Execution, Row, Status, Step, Trajectory, Usage
 from pandora_train.sandbox.protocol import Runner
 
@@ -50,8 +50,9 @@ class Agent:
         model wrote is a record.
         """
         started = time.monotonic()
+        question = Question(example.question, topics_of(example))
         count = self.llm.count_tokens
-        prompt = build(example.question, boxes, demonstrations, self.config.prompt, count, label)
+        prompt = build(question, boxes, demonstrations, self.config.prompt, count, label)
         messages = prompt.messages()
         steps: list[Step] = []
         for left in range(self.config.rounds, -1, -1):
@@ -93,6 +94,11 @@ class Agent:
             rows=last.execution.rows if last and last.execution else None,
             status=_status(last), usage=usage, seconds=seconds,
         )
+
+
+def topics_of(example: Example) -> tuple[str, ...]:
+    """Topic entities of a graph question, as the BOXes name them."""
+    return example.knowledge.topics if example.knowledge.kind == "graph" else ()
 
 
 def _repeats_empty(step: Step, before: list[Step]) -> bool:

@@ -23,8 +23,15 @@ from pandora_train.memory import (
     normal_question,
     read_entries,
 )
-from pandora_train.prompt import Format, neutralise, template_hash, write_reply
-from pandora_train.prompt.build import render
+from pandora_train.prompt import (
+    Format,
+    Question,
+    demonstration_text,
+    question_text,
+    render,
+    template_hash,
+    write_reply,
+)
 from pandora_train.records import content_id
 from pandora_train.runs import Run, write_json, write_text
 from pandora_train.sources import DataConfig, load
@@ -51,7 +58,9 @@ class DistillConfig(Config):
     retrieval: RetrievalConfig = RetrievalConfig(k=0)
     """Demonstrations inside the rows; 0 trains for use without any."""
     limits: dict[str, int] = {}
-    """Most rows a benchmark (drawn by a hash of the ids)."""
+    """Most rows of a benchmark; whole groups are taken in the order of a hash."""
+    per_group: int = 0
+    """Most rows of one group (0: all): fewer mix more databases, more share more of their prompts."""
     held_out: float = 0.05
     """Share of groups (databases, tables, topics) kept for held-out loss."""
 
@@ -63,7 +72,7 @@ def distill(config: DistillConfig, run: Run) -> Path:
     """
     entries = [e for path in config.memory for e in read_entries(path)]
     counts: Counter[str] = Counter(read=len(entries))
-    entries = _limit(_without_leaks(_deduplicate(entries, counts), config, counts), config.limits, counts)
+    entries = _limit(_without_leaks(_deduplicate(entries, counts), config, counts), config, counts)
     rows = _rows(entries, config, _tokenizer(config.model), counts)
     if not rows:
         raise UserError(f"no row is left of {counts['read']} memory entries: {dict(counts)}")
@@ -118,11 +127,16 @@ def _without_leaks(entries: list[Entry], config: DistillConfig, counts: Counter[
     return clean
 
 
-def _limit(entries: list[Entry], limits: dict[str, int], counts: Counter[str]) -> list[Entry]:
-    by_benchmark: dict[str, list[Entry]] = defaultdict(list)
+def _limit(entries: list[Entry], config: DistillConfig, counts: Counter[str]) -> list[Entry]:
+    """Groups in hash order, each with at most ``per_group`` rows, until a benchmark's limit is reached."""
+    groups: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for e in sorted(entries, key=lambda e: content_id("limit", e.id)):
-        by_benchmark[e.benchmark].append(e)
-    kept = [e for b, group in by_benchmark.items() for e in group[: limits.get(b, len(group))]]
+        groups[e.benchmark][e.group].append(e)
+    kept: list[Entry] = []
+    for benchmark, by_group in groups.items():
+        ordered = sorted(by_group, key=lambda g: content_id("limit", g))
+        drawn = [e for g in ordered for e in by_group[g][: config.per_group or None]]
+        kept += drawn[: config.limits.get(benchmark, len(drawn))]
     counts["over the limit"] = len(entries) - len(kept)
     return sorted(kept, key=lambda e: (e.benchmark, e.group, e.id))
 
@@ -165,10 +179,8 @@ def _rows(entries: list[Entry], config: DistillConfig, count: Callable[[list[Mes
 def row_messages(entry: Entry, demonstrations: list[Entry], format: Format) -> list[Message]:
     """The chat of one entry: exactly what the agent would send and the replies it should get."""
     system = [render("instruction", format=format)]
-    for d in reversed(demonstrations):
-        reply = write_reply(d.turns[-1].reasoning, d.turns[-1].code, format)
-        system.append(neutralise(render("demonstration", boxes=d.boxes, question=d.question, reply=reply)))
-    question = neutralise(render("question", question=entry.question.strip(), language="", label=""))
+    system += [demonstration_text(d.demonstration(), format) for d in reversed(demonstrations)]
+    question = question_text(Question(entry.question, entry.topics))
     messages: list[Message] = [{"role": "system", "content": "\n\n".join(system)},
                                {"role": "user", "content": f"{entry.boxes}\n\n{question}"}]
     for turn in entry.turns:

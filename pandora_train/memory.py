@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pandora_train.config import Config
 from pandora_train.errors import UserError
-from pandora_train.prompt import Demonstration
+from pandora_train.prompt import Demonstration, Question
 from pandora_train.records import VERSION, Benchmark, Example, Record, content_id
 from pandora_train.runs import read_jsonl
 
@@ -43,6 +43,8 @@ class Entry(Record):
     benchmark: Benchmark
     group: str
     question: str
+    topics: tuple[str, ...] = ()
+    """Topic entities of a graph question."""
     boxes: str
     """BOX schemas as the prompt shows them."""
     turns: tuple[Turn, ...]
@@ -54,8 +56,8 @@ class Entry(Record):
 
     def demonstration(self) -> Demonstration:
         """The final, right reply as a demonstration."""
-        last = self.turns[-1]
-        return Demonstration(self.id, self.question, self.boxes, last.reasoning, last.code)
+        last, question = self.turns[-1], Question(self.question, self.topics)
+        return Demonstration(self.id, question, self.boxes, last.reasoning, last.code)
 
 
 class Encoder(Protocol):

@@ -20,7 +20,7 @@ from pandora_train.errors import MachineryError, UserError
 from pandora_train.evaluate.stats import summarise
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import RetrievalConfig, open_memory
-from pandora_train.metrics import gold_rows, score
+from pandora_train.metrics import as_text, gold_rows, score
 from pandora_train.prompt import Prompt, template_hash
 from pandora_train.records import Example, Trajectory, content_id
 from pandora_train.runs import Run, progress, write_json
@@ -44,6 +44,8 @@ class EvaluateConfig(Config):
     workers: int = 16
     """Questions in flight."""
 
+
+SHOWN = 200  # gold rows kept beside an answer, for reading
 
 class PartText(BaseModel):
     """One prompt part, stored once a run."""
@@ -104,7 +106,8 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
             failures.append(f"{example.id}: {e}")
             return
         store(prompt)
-        run.append("samples.jsonl", trajectory.model_copy(update={"scores": scores, "gold_rows": gold}))
+        shown = None if gold is None else tuple(tuple(as_text(cell) for cell in row) for row in gold[:SHOWN])
+        run.append("samples.jsonl", trajectory.model_copy(update={"scores": scores, "gold_rows": shown}))
 
     with Sandbox(config.sandbox) as runner:
         agent = Agent(llm, runner, config.agent)

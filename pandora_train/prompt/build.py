@@ -18,6 +18,7 @@ import jinja2
 
 from pandora_train.box import schema_text
 from pandora_train.box.box import BoxSet
+from pandora_train.box.schema import literal
 from pandora_train.config import Config
 from pandora_train.llm.protocol import Message
 from pandora_train.prompt.reply import Format, write_reply
@@ -39,11 +40,19 @@ class PromptConfig(Config):
 
 
 @dataclass(frozen=True)
+class Question:
+    """The question's text and, over a graph, the names of its topic entities as the BOXes write them."""
+
+    text: str
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Demonstration:
     """One (question, BOX schemas, reasoning, code) from memory."""
 
     id: str
-    question: str
+    question: Question
     boxes: str
     reasoning: str
     code: str
@@ -74,7 +83,7 @@ class Prompt:
 
 
 def build(
-    question: str,
+    question: Question,
     boxes: BoxSet,
     demonstrations: Sequence[Demonstration],
     config: PromptConfig,
@@ -87,7 +96,7 @@ def build(
     of rendered messages. ``label`` is ``(language, query)`` for a teacher that may see it.
     """
     kept = list(demonstrations)
-    schema = schema_text(boxes, values=config.values, question=question)
+    schema = schema_text(boxes, values=config.values, question=question.text)
     while True:
         prompt = _assemble(question, schema, kept, config, label, len(demonstrations) - len(kept))
         over = count(prompt.messages()) - config.budget
@@ -99,7 +108,7 @@ def build(
         return _shorten(question, boxes, config, count, label, len(demonstrations))
 
 
-def _shorten(question: str, boxes: BoxSet, config: PromptConfig, count: Counter, label: tuple[str, str],
+def _shorten(question: Question, boxes: BoxSet, config: PromptConfig, count: Counter, label: tuple[str, str],
              cut: int) -> Prompt:
     """No demonstration left and still too long: the schema gets what instruction and question leave."""
     bare = _assemble(question, "", [], config, label, cut)
@@ -108,11 +117,11 @@ def _shorten(question: str, boxes: BoxSet, config: PromptConfig, count: Counter,
     def tokens(text: str) -> int:
         return count([{"role": "user", "content": text}])
 
-    schema = schema_text(boxes, count=tokens, budget=room, values=config.values, question=question)
+    schema = schema_text(boxes, count=tokens, budget=room, values=config.values, question=question.text)
     return _assemble(question, schema, [], config, label, cut)
 
 
-def _assemble(question: str, schema: str, demonstrations: list[Demonstration], config: PromptConfig,
+def _assemble(question: Question, schema: str, demonstrations: list[Demonstration], config: PromptConfig,
               label: tuple[str, str], cut: int) -> Prompt:
     texts: dict[str, str] = {}
     parts: list[PromptPart] = []
@@ -125,13 +134,25 @@ def _assemble(question: str, schema: str, demonstrations: list[Demonstration], c
 
     add("instruction", "system", render("instruction", format=config.format))
     for d in reversed(demonstrations):
-        reply = write_reply(d.reasoning, d.code, config.format)
-        text = render("demonstration", boxes=d.boxes, question=d.question, reply=reply)
-        add("demonstration", "system", neutralise(text))
+        add("demonstration", "system", demonstration_text(d, config.format))
     add("boxes", "user", neutralise(schema))
-    text = render("question", question=question.strip(), language=label[0], label=label[1])
-    add("question", "user", neutralise(text))
+    add("question", "user", question_text(question, label))
     return Prompt(tuple(parts), texts, tuple(d.id for d in reversed(demonstrations)), cut)
+
+
+def question_text(question: Question, label: tuple[str, str] = ("", "")) -> str:
+    """The question as the prompt shows it, with the label ``(language, query)`` for a teacher."""
+    topics = [literal(t) for t in question.topics]
+    language, query = label
+    text = question.text.strip()
+    return neutralise(render("question", question=text, topics=topics, language=language, label=query))
+
+
+def demonstration_text(demonstration: Demonstration, format: Format) -> str:
+    """A demonstration as the prompt shows it."""
+    reply = write_reply(demonstration.reasoning, demonstration.code, format)
+    question = question_text(demonstration.question)
+    return neutralise(render("demonstration", boxes=demonstration.boxes, question=question, reply=reply))
 
 
 _MARKERS = re.compile(r"<(?=\|)|<(?=/?s>)|<(?=(?:start|end)_of_turn)|\[(?=/?INST\])")

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-from pandora_train.agent import Agent, AgentConfig
+from pandora_train.agent import Agent, AgentConfig, topics_of
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.config import Config
 from pandora_train.errors import UserError
 from pandora_train.llm import LLMConfig, open_llm
-from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn, normal_question
+from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn
 from pandora_train.metrics import is_right
 from pandora_train.prompt import neutralise
 from pandora_train.records import Example, Record, Row, Trajectory, content_id
@@ -154,7 +154,8 @@ def _taught(example: Example, agent: Agent, memory: Memory | None,
 
 def _entry(example: Example, turns: list[Turn], boxes: str, provenance: dict[str, Any]) -> Entry:
     return Entry(id=example.id, benchmark=example.benchmark, group=example.group, question=example.question,
-                 boxes=boxes, turns=tuple(turns), program_id=program_id(example), provenance=provenance)
+                 topics=topics_of(example), boxes=boxes, turns=tuple(turns),
+                 program_id=program_id(example), provenance=provenance)
 
 
 def program_id(example: Example) -> str:
@@ -163,7 +164,7 @@ def program_id(example: Example) -> str:
     if not gold.program:
         return ""
     scope = example.group if gold.language in ("sql", "steps") else ""
-    return content_id(gold.language, scope, normal_question(gold.program))
+    return content_id(gold.language, scope, " ".join(gold.program.lower().split()))
 
 
 def _summary(run: Run) -> None:
