@@ -1,0 +1,251 @@
+"""Why an answer is wrong: the paper's six kinds (section 5.10), found by rules, with what the rule saw.
+
+The kinds are root causes, tried in this order: the code named a BOX or field that is not there; it did not
+run to an answer; the answer is right but in another form; BOXes or fields of the gold program are missing;
+the code computes another kind of answer than asked for (query intent); what remains beside a gold program
+is reasoning logic. Where no rule reaches, the kind is ``unknown``; it is never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from pandora_train.box.box import BoxSet
+from pandora_train.evaluate.programs import Profile, Schema, code_profile, gold_profile, normal, read_schema
+from pandora_train.evaluate.stats import primary_of
+from pandora_train.evaluate.values import compare_values, number
+from pandora_train.records import Execution, Record, Step, Trajectory
+
+ErrorKind = Literal["execution", "box", "field", "logic", "intent", "format", "unknown"]
+KINDS: dict[ErrorKind, str] = {
+    "execution": "execution failure",
+    "box": "BOX error",
+    "field": "field error",
+    "logic": "reasoning logic",
+    "intent": "query intent",
+    "format": "output format",
+    "unknown": "unknown",
+}
+
+
+class Diagnosis(Record):
+    """The kind of one sample's error."""
+
+    id: str
+    kind: ErrorKind
+    rule: str
+    """Short name of the rule that decided."""
+    evidence: tuple[str, ...] = ()
+    """What the rule saw, one sentence each."""
+
+
+def primary_score(trajectory: Trajectory) -> float | None:
+    """The sample's score under its benchmark's main metric; ``None`` when it was never scored."""
+    name = primary_of(trajectory.benchmark, [trajectory])
+    return trajectory.scores.get(name)
+
+
+def diagnose(trajectory: Trajectory, schema: str, boxes: BoxSet | None = None) -> Diagnosis | None:
+    """The error kind of one sample; ``None`` when it is fully right or was not scored.
+
+    ``schema`` is the BOX schema text of its prompt. With ``boxes`` the values are looked at too, which
+    decides many questions that have no gold program.
+    """
+    score = primary_score(trajectory)
+    if score is None or score >= 1:
+        return None
+    kind, rule, evidence = _decide(trajectory, read_schema(schema), boxes)
+    return Diagnosis(id=trajectory.id, kind=kind, rule=rule, evidence=tuple(evidence))
+
+
+Verdict = tuple[ErrorKind, str, list[str]]
+
+
+def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None) -> Verdict:
+    if not t.steps:
+        return "execution", "nothing ran", ["the prompt did not fit, so that no code was written"]
+    last = t.steps[-1]
+    if last.execution is None:
+        return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
+    if last.execution.outcome != "result":
+        return _failed(last, last.execution, schema)
+    found = _form(t) or _against_gold(t, last, schema) or _by_values(t, last, schema, boxes) or _by_answer(t)
+    return found or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
+
+
+# --- code that did not run to an answer -----------------------------------------------------------------
+
+_MISSING = re.compile(r"has no attribute '(\w+)'|name '(\w+)' is not defined")
+_NOT_THERE = re.compile(r"not in index|not found in axis|not in the \[?columns|are in the \[columns\]")
+
+
+def _failed(step: Step, execution: Execution, schema: Schema) -> Verdict:
+    error = execution.error
+    if error is None:
+        return "execution", execution.outcome, [f"the run ended by {execution.outcome.replace('_', ' ')}"]
+    seen = [f"{error.type}: {error.message}" + (f" (line {error.line})" if error.line else "")]
+    if re.search(r"\bread_(csv|excel|sql|table|json|parquet)\b", step.code) and (
+            error.type in ("FileNotFoundError", "PermissionError") or "read_" in error.message):
+        return "box", "reads a file", [*seen, "the code reads a file where the BOXes are loaded already"]
+    missing = _MISSING.search(error.message)
+    if error.type == "NameError" and missing and missing[2] and _frame_like(missing[2], step.code):
+        known = ", ".join(schema) or "none"
+        return "box", "invented BOX", [*seen, f"'{missing[2]}' is no BOX; the BOXes are {known}"]
+    field = _missing_field(error.type, error.message, step.code)
+    if field:
+        homes = [box for box, names in schema.items() if normal(field) in {normal(n) for n in names}]
+        where = f"it is a field of {', '.join(homes)}" if homes else "no BOX has such a field"
+        return "field", "missing field", [*seen, f"'{field}' is not in the frame it is asked of; {where}"]
+    return "execution", error.type, seen
+
+
+def _frame_like(name: str, code: str) -> bool:
+    """Whether the code uses ``name`` as a frame and never sets it."""
+    used = re.search(rf"\b{name}\s*[\[.]|merge\([^)]*\b{name}\b|concat\([^)]*\b{name}\b", code)
+    made = re.search(rf"^\s*{name}\s*=[^=]|\bfor {name}\b|def {name}\b", code, re.MULTILINE)
+    return bool(used) and not made
+
+
+def _missing_field(kind: str, message: str, code: str) -> str:
+    """The field that an exception says is missing, or an empty string."""
+    if kind == "KeyError" or _NOT_THERE.search(message):
+        quoted = re.findall(r"'([^']+)'|\"([^\"]+)\"", message)
+        return next((a or b for a, b in quoted), "")
+    if kind == "UndefinedVariableError":
+        found = re.search(r"name '([^']+)' is not defined", message)
+        return found[1] if found else ""
+    found = re.search(r"'DataFrame\w*' object has no attribute '(\w+)'", message)
+    if kind == "AttributeError" and found and not re.search(rf"\.{found[1]}\s*\(", code):
+        return found[1]
+    return ""
+
+
+# --- answers that are right in another form -------------------------------------------------------------
+
+
+def _form(t: Trajectory) -> Verdict | None:
+    if t.rows is None:
+        return None
+    for gold in _gold_tables(t):
+        how = compare_values(gold, t.rows)
+        if how and how.startswith("repeated"):
+            return "logic", "distinct", [f"the values are gold's, {how}"]
+        if how:
+            return "format", how.split(":")[0], [f"the answer is gold's, in another form: {how}"]
+    return None
+
+
+def _gold_tables(t: Trajectory) -> Iterable[tuple[tuple[str | None, ...], ...]]:
+    if t.gold_rows is not None:
+        yield t.gold_rows
+    for answers in (t.gold.answers, *t.gold.parses):
+        if answers:
+            yield tuple((a,) for a in answers)
+
+
+# --- code beside the gold program -----------------------------------------------------------------------
+
+
+def _against_gold(t: Trajectory, step: Step, schema: Schema) -> Verdict | None:
+    gold = gold_profile(t.gold)
+    if gold is None or not schema:
+        return None
+    code = code_profile(step.code, schema)
+    if t.gold.language == "sql":
+        missing = sorted(gold.boxes - code.boxes)
+        if missing:
+            return "box", "missing BOX", [f"gold reads {', '.join(missing)}, the code does not"]
+        lacking = sorted(gold.fields - code.fields)
+        if lacking:
+            return "field", "missing field", [f"gold uses {', '.join(lacking)}, the code does not"]
+        return _intent(t, gold, code) or _logic(t, gold)
+    return _against_relations(t, gold, code, schema)
+
+
+def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Schema) -> Verdict | None:
+    unplaced: list[str] = []
+    for relation in sorted(gold.fields):
+        homes = relation_homes(relation, schema)
+        if not homes:
+            unplaced.append(relation)
+        elif not any(normal(field) in code.fields for _, field in homes):
+            names = [box for box, _ in homes]
+            if not any(normal(box) in code.boxes for box in names):
+                return "box", "missing BOX", [f"gold follows {relation}, a field of {', '.join(names)}; "
+                                              "the code reads none of them"]
+            return "field", "missing field", [f"gold follows {relation}; the code uses no field for it"]
+    if unplaced:
+        return None  # the relation has another name in the BOXes, or was not extracted
+    return _intent(t, gold, code) or _logic(t, gold)
+
+
+def relation_homes(relation: str, schema: Schema) -> list[tuple[str, str]]:
+    """(BOX, field) pairs whose field names ``relation``: its full name, or its last words."""
+    words = relation.split(".")
+    tails = {normal("_".join(words[-n:])) for n in range(1, len(words) + 1)}
+    return [(box, f) for box, names in schema.items() for f in names
+            if normal(f) in tails or re.sub(r"_(\d+|inverse|of|reverse)$", "", normal(f)) in tails]
+
+
+def _intent(t: Trajectory, gold: Profile, code: Profile) -> Verdict | None:
+    """BOXes and fields are right, but the code asks for another kind of answer."""
+    lacking = gold.aggregates - code.aggregates
+    if lacking:
+        return "intent", "aggregate", [f"gold computes {', '.join(sorted(lacking))}, the code does not"]
+    extra = code.aggregates - gold.aggregates - {"count"}
+    if extra:
+        return "intent", "aggregate", [f"the code computes {', '.join(sorted(extra))}, gold does not"]
+    width = len(t.rows[0]) if t.rows else None
+    if gold.columns and width and gold.columns != width:
+        return "intent", "columns", [f"gold answers with {gold.columns} columns, the code with {width}"]
+    return None
+
+
+def _logic(t: Trajectory, gold: Profile) -> Verdict:
+    names = ", ".join(sorted(gold.fields)) or "none"
+    seen = [f"BOXes, fields ({names}) and kind of answer are gold's; conditions, joins or order differ"]
+    last = t.steps[-1].execution
+    if t.status == "empty" and last and last.hint:
+        seen.append(last.hint)
+    return "logic", "same fields", seen
+
+
+# --- no gold program ------------------------------------------------------------------------------------
+
+
+def _by_values(t: Trajectory, step: Step, schema: Schema, boxes: BoxSet | None) -> Verdict | None:
+    """Where gold's values lie in the BOXes: does the code use one of those fields?"""
+    answers = [a for a in t.gold.answers or () if a.strip()]
+    if boxes is None or not answers:
+        return None
+    wanted = {a.strip().lower() for a in answers}
+    homes = [(b.name, str(c)) for b in boxes for c in b.frame.columns
+             if wanted <= {str(v).strip().lower() for v in b.frame[c].dropna()}]
+    if not homes:
+        return None
+    code = code_profile(step.code, schema)
+    named = ", ".join(f"{box}.{field}" for box, field in homes[:4])
+    if any(normal(field) in code.fields for _, field in homes):
+        return None
+    if all(number(a) is not None for a in answers):
+        return None  # a number stands in some column by chance
+    return "field", "answer's field", [f"gold's values lie in {named}; the code uses none of these fields"]
+
+
+def _by_answer(t: Trajectory) -> Verdict | None:
+    """What answer and gold have in common."""
+    gold = [a for a in t.gold.answers or () if a.strip()]
+    answer = [c for row in t.rows or () for c in row if c is not None]
+    if not gold or not answer:
+        return None
+    shared = {g.strip().lower() for g in gold} & {a.strip().lower() for a in answer}
+    if shared:
+        return "logic", "part of the answer", [
+            f"{len(shared)} of gold's {len(gold)} values are among the {len(answer)} of the answer"]
+    kinds = [{number(v) is not None for v in values} for values in (gold, answer)]
+    if kinds[0] != kinds[1] and all(len(k) == 1 for k in kinds):
+        words = ("a number", "text") if kinds[0] == {True} else ("text", "a number")
+        return "intent", "kind of answer", [f"gold is {words[0]}, the answer is {words[1]}"]
+    return None

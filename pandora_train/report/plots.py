@@ -1,0 +1,285 @@
+"""Plots in one quiet style, as SVG: accuracy, accuracy against K, backbones, ablations, error kinds, cost.
+
+Each plot shows what the runs at hand allow and is left out otherwise. Intervals are those of the tables.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pandora_train.evaluate.errors import KINDS
+from pandora_train.report.load import RunData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#5c6068"
+PALETTE = ("#2a8ba8", "#cf6a48", "#c29a3a", "#4f9d69", "#9a6aa8", "#7b8794", "#b65c7f", "#5577b8")
+STYLE = {
+    "font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "pandora", "figure.facecolor": "none",
+    "axes.facecolor": "none", "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "text.color": INK,
+    "xtick.color": INK, "ytick.color": INK, "xtick.major.size": 0, "ytick.major.size": 0, "axes.grid": True,
+    "grid.color": INK, "grid.alpha": 0.16, "grid.linewidth": 0.6, "axes.axisbelow": True,
+    "legend.frameon": False, "legend.fontsize": 9, "lines.linewidth": 1.8, "savefig.facecolor": "none",
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One figure: ``name`` for files, ``title`` for people, ``svg`` as a file of its own."""
+
+    name: str
+    title: str
+    svg: str
+
+    def themed_svg(self) -> str:
+        """For a page: ink and font are the page's, ids are this plot's own."""
+        svg = self.svg[self.svg.index("<svg") :].replace(INK, "currentColor")
+        svg = re.sub(r'(font: )([\d.]+px)[^;"]*', r"font-size: \2", svg)
+        svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+        return re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
+
+
+def all_plots(runs: list[RunData]) -> list[Plot]:
+    """Every plot that these runs can fill."""
+    makers = (accuracy, against_k, ablations, error_kinds, cost)
+    return [p for p in (make(runs) for make in makers) if p is not None]
+
+
+def accuracy(runs: list[RunData]) -> Plot | None:
+    """The main metric with its interval, by benchmark and run; called backbones when the models differ."""
+    names = _benchmarks(runs)
+    if not names:
+        return None
+    models = {_model(r) for r in runs}
+
+    def draw(axes: Axes) -> None:
+        gap = 0.7 / len(runs)
+        for n, run in enumerate(runs):
+            points = [(b, _primary(run, b)) for b in names]
+            ys = [names.index(b) + (n - (len(runs) - 1) / 2) * gap for b, m in points if m]
+            found = [m for _, m in points if m]
+            _intervals(axes, found, ys, _colour(n), run.name, across=True)
+        primary = {b: s["primary"] for r in runs for b, s in r.benchmarks.items()}
+        labels = [f"{b}\n{primary[b]}" for b in names]
+        axes.set_yticks(range(len(names)), labels)
+        axes.set_ylim(len(names) - 0.45, -0.55)
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("per cent, with 95 % interval")
+        axes.grid(False, axis="y")
+
+    height = 0.9 + len(names) * max(0.5, 0.24 * len(runs)) + (0.22 * len(runs) if len(runs) > 1 else 0)
+    title = "Backbones" if len(models) > 1 else "Accuracy"
+    return _plot("accuracy", title, draw, height, legend=len(runs) > 1)
+
+
+def against_k(runs: list[RunData]) -> Plot | None:
+    """The main metric against the number of demonstrations, a line per benchmark (and model)."""
+    lines: dict[str, dict[int, dict[str, Any]]] = {}
+    models = {_model(r) for r in runs}
+    for run in runs:
+        k = _demonstrations(run)
+        if k is None or ablated(runs, run) not in ("", "− ICR"):
+            continue
+        for b in run.benchmarks:
+            model = f" · {_model(run)}" if len(models) > 1 else ""
+            metric = _primary(run, b)
+            if metric:
+                lines.setdefault(b + model, {})[k] = metric
+    lines = {name: points for name, points in lines.items() if len(points) > 1}
+    if not lines:
+        return None
+
+    def draw(axes: Axes) -> None:
+        for n, (name, points) in enumerate(lines.items()):
+            ks = sorted(points)
+            found = [points[k] for k in ks]
+            axes.plot(ks, [100 * m["value"] for m in found], color=_colour(n))
+            _intervals(axes, found, ks, _colour(n), name, across=False)
+        axes.set_xticks(sorted({k for points in lines.values() for k in points}))
+        axes.set_xlabel("demonstrations (K)")
+        axes.set_ylabel("per cent")
+        axes.set_ylim(bottom=0)
+
+    return _plot("accuracy-k", "Accuracy against K", draw, 3.2, legend=True)
+
+
+def ablations(runs: list[RunData]) -> Plot | None:
+    """What each part is worth: the first run's main metric less that of runs with one part taken out."""
+    taken = [(label, r) for r in runs[1:] if (label := ablated(runs, r))]
+    if not taken:
+        return None
+    names = _benchmarks(runs)
+
+    def draw(axes: Axes) -> None:
+        width = 0.75 / len(names)
+        for n, b in enumerate(names):
+            for i, (_, run) in enumerate(taken):
+                full, less = _primary(runs[0], b), _primary(run, b)
+                if full and less:
+                    x = i + (n - (len(names) - 1) / 2) * width
+                    axes.bar(x, 100 * (less["value"] - full["value"]), width * 0.88, color=_colour(n),
+                             label=b if i == 0 else None)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        axes.set_xticks(range(len(taken)), [label for label, _ in taken])
+        axes.set_ylabel(f"points against {runs[0].name}")
+        axes.grid(False, axis="x")
+
+    return _plot("ablations", "Ablations", draw, 3.2, legend=True)
+
+
+def ablated(runs: list[RunData], run: RunData) -> str:
+    """The one part of the paper (section 5.8) that ``run`` lacks beside the first run, or an empty string."""
+    def setting(r: RunData, *keys: str) -> Any:
+        value: Any = r.config
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    first = runs[0]
+    if _model(run) != _model(first):
+        return ""
+    found = []
+    if setting(run, "agent", "rounds") == 0 != setting(first, "agent", "rounds"):
+        found.append("− EG")
+    if setting(run, "retrieval", "scope") == "own" and setting(first, "retrieval", "scope") == "shared":
+        found.append("− SD")
+    if setting(run, "retrieval", "order") == "random" and setting(first, "retrieval", "order") == "nearest":
+        found.append("− SR")
+    if _demonstrations(run) == 0 and _demonstrations(first):
+        found.append("− ICR")
+    if setting(run, "baseline") == "direct" != setting(first, "baseline"):
+        found.append("− CS")
+    return found[0] if len(found) == 1 else ""
+
+
+def error_kinds(runs: list[RunData]) -> Plot | None:
+    """Shares of the error kinds: by benchmark for one run, by run for several."""
+    bars: dict[str, Counter[str]] = {}
+    for run in runs:
+        benchmark = {t.id: t.benchmark for t in run.samples}
+        for id, d in run.diagnoses.items():
+            bars.setdefault(benchmark[id] if len(runs) == 1 else run.name, Counter())[d.kind] += 1
+    if not bars:
+        return None
+
+    def draw(axes: Axes) -> None:
+        left = [0.0] * len(bars)
+        for n, (kind, text) in enumerate(KINDS.items()):
+            shares = [100 * c[kind] / c.total() for c in bars.values()]
+            if any(shares):
+                colour = INK if kind == "unknown" else _colour(n)
+                axes.barh(range(len(bars)), shares, 0.62, left=left, color=colour, label=text,
+                          alpha=0.35 if kind == "unknown" else 1)
+                left = [a + b for a, b in zip(left, shares, strict=True)]
+        axes.set_yticks(range(len(bars)), [f"{name}\nn = {c.total():,}" for name, c in bars.items()])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("per cent of the wrong answers")
+        axes.grid(False, axis="y")
+
+    return _plot("error-kinds", "Error kinds", draw, 1.5 + 0.5 * len(bars), legend=True)
+
+
+def cost(runs: list[RunData]) -> Plot | None:
+    """The main metric against the tokens a question takes; one mark per run and benchmark."""
+    points = []
+    for run in runs:
+        for name, b in run.benchmarks.items():
+            usage, metric = b.get("cost", {}).get("usage", {}), _primary(run, name)
+            tokens = (usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)) / max(b["n"], 1)
+            if tokens and metric:
+                points.append((run.name, name, tokens, 100 * metric["value"]))
+    if not points:
+        return None
+    names = _benchmarks(runs)
+
+    def draw(axes: Axes) -> None:
+        marks = "os^DvPX*"
+        order = [r.name for r in runs]
+        for name, b, tokens, value in points:
+            mark = marks[names.index(b) % len(marks)]
+            axes.plot(tokens, value, mark, color=_colour(order.index(name)), markersize=7, alpha=0.85)
+        _cost_legend(axes, runs, names, marks)
+        axes.set_xlabel("tokens per question (prompt and replies)")
+        axes.set_ylabel("main metric, per cent")
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 100)
+
+    return _plot("cost", "Accuracy against cost", draw, 3.3, legend=False)
+
+
+def _cost_legend(axes: Axes, runs: list[RunData], names: list[str], marks: str) -> None:
+    from matplotlib.lines import Line2D
+
+    shapes = [Line2D([], [], marker=marks[n % len(marks)], linestyle="", color=INK, label=b)
+              for n, b in enumerate(names)]
+    colours = [Line2D([], [], marker="o", linestyle="", color=_colour(n), label=r.name)
+               for n, r in enumerate(runs)] if len(runs) > 1 else []
+    axes.legend(handles=shapes + colours, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _benchmarks(runs: list[RunData]) -> list[str]:
+    return list(dict.fromkeys(b for r in runs for b in r.benchmarks))
+
+
+def _primary(run: RunData, benchmark: str) -> dict[str, Any] | None:
+    found = run.benchmarks.get(benchmark)
+    metric: dict[str, Any] | None = found["metrics"].get(found["primary"]) if found else None
+    return metric
+
+
+def _model(run: RunData) -> str:
+    return " + ".join(run.facts[k] for k in ("model", "adapter") if k in run.facts)
+
+
+def _demonstrations(run: RunData) -> int | None:
+    asked = run.facts.get("K asked")
+    return int(asked) if asked is not None else None
+
+
+def _colour(n: int) -> str:
+    return PALETTE[n % len(PALETTE)]
+
+
+def _intervals(axes: Axes, metrics: list[dict[str, Any]], places: Sequence[float], colour: str, label: str,
+               across: bool) -> None:
+    """Marks with whiskers; ``across`` draws values along x and places along y."""
+    shown = [100 * m["value"] for m in metrics]
+    low = [v - 100 * m["low"] if m["low"] is not None else 0 for v, m in zip(shown, metrics, strict=True)]
+    high = [100 * m["high"] - v if m["high"] is not None else 0 for v, m in zip(shown, metrics, strict=True)]
+    x, y = (shown, places) if across else (places, shown)
+    axes.errorbar(x, y, xerr=[low, high] if across else None, yerr=None if across else [low, high], fmt="o",
+                  color=colour, markersize=5.5, elinewidth=1.6, label=label)
+
+
+def _plot(name: str, title: str, draw: Callable[[Axes], None], height: float, legend: bool) -> Plot:
+    with _figure(height) as figure:
+        axes = figure.subplots()
+        draw(axes)
+        if legend:
+            figure.legend(loc="outside lower center", ncols=3)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return Plot(name, title, buffer.getvalue())
+
+
+@contextmanager
+def _figure(height: float) -> Iterator[Figure]:
+    """A figure in our style without pyplot's global state, so that threads may draw."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6.2, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        yield figure

@@ -1,0 +1,207 @@
+"""The tables of a report, as data; :mod:`markdown` and :mod:`html` write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pandora_train.errors import UserError
+from pandora_train.evaluate.compare import Comparison, Difference, compare_samples
+from pandora_train.evaluate.errors import KINDS
+from pandora_train.report.load import RunData
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``text``, the softer ``note`` below or beside it, and the viewer's filter that shows what it counts."""
+
+    text: str
+    note: str = ""
+    filter: dict[str, str] = field(default_factory=dict)
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under column names; the first columns are names, the rest figures."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+def all_tables(runs: list[RunData]) -> list[Table]:
+    """Every table that these runs can fill, in reading order."""
+    makers = (levels, kinds, endings, forms, cost)
+    made = [results(runs), *differences(runs), *(make(runs) for make in makers)]
+    return [t for t in made if t.rows]
+
+
+def _benchmarks(runs: list[RunData]) -> list[str]:
+    return list(dict.fromkeys(b for r in runs for b in r.benchmarks))
+
+
+def results(runs: list[RunData]) -> Table:
+    """Each metric of each benchmark, the primary one first."""
+    rows = []
+    for benchmark in _benchmarks(runs):
+        stats = [r.benchmarks.get(benchmark, {}) for r in runs]
+        known = next(s for s in stats if s)
+        primary = known["primary"]
+        names = dict.fromkeys([primary, *(n for s in stats for n in s.get("metrics", {}))])
+        for name in names:
+            cells = [_metric(s.get("metrics", {}).get(name), name == primary) for s in stats]
+            rows.append([Cell(benchmark), Cell(name), Cell(_counts(stats, name)), *cells])
+    note = ("Mean over all questions of the set in per cent, with its 95 % interval, clustered by database, "
+            "table or topic. A failed answer is a scored 0.")
+    return Table("Results", ["benchmark", "metric", "n (clusters)", *(r.name for r in runs)], rows, note)
+
+
+def _counts(stats: list[dict[str, Any]], metric: str) -> str:
+    found = [s["metrics"][metric] for s in stats if metric in s.get("metrics", {})]
+    return " / ".join(dict.fromkeys(f"{m['n']:,} ({m['clusters']})" for m in found))
+
+
+def _metric(metric: dict[str, Any] | None, strong: bool) -> Cell:
+    if metric is None:
+        return Cell("–")
+    return Cell(percent(metric["value"]), interval(metric["low"], metric["high"]), strong=strong)
+
+
+def percent(value: float) -> str:
+    """A share in per cent with one digit."""
+    return f"{100 * value:.1f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """``[40.2, 54.0]``, or words where one cluster allows no interval."""
+    return "no interval" if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
+
+
+def differences(runs: list[RunData]) -> list[Table]:
+    """The first run beside each other run, paired over the same questions."""
+    return [_difference(runs[0], other, n) for n, other in enumerate(runs) if n]
+
+
+def compare(a: RunData, b: RunData) -> Comparison | str:
+    """The comparison, or the reason why there is none."""
+    try:
+        return compare_samples(a.samples, b.samples, a.name, b.name)
+    except UserError as e:
+        return str(e)
+
+
+def _difference(a: RunData, b: RunData, number: int) -> Table:
+    found = compare(a, b)
+    title = f"{b.name} against {a.name}"
+    columns = ["benchmark", "metric", "n (clusters)", "difference", "p", "gained", "lost"]
+    if isinstance(found, str):
+        return Table(title, columns, [[Cell("not compared"), *[Cell("–")] * 6]], f"Not compared: {found}.")
+    whole = [d for d in found.differences if not d.subset]
+    first = {d.benchmark: d.metric for d in reversed(whole)}
+    rows = [_difference_row(d, number, d.metric == first[d.benchmark]) for d in whole]
+    note = ("Paired over the same questions: 95 % t interval over clusters, and p of the clustered paired t "
+            "test. Gained and lost are flips of single questions (McNemar's counts, descriptive).")
+    return Table(title, columns, rows, note)
+
+
+def _difference_row(d: Difference, number: int, primary: bool) -> list[Cell]:
+    """Flips can be listed for the primary metric, by which the viewer knows right from wrong."""
+    flips = {"benchmark": d.benchmark, "from": "0", "run": str(number)}
+    return [
+        Cell(d.benchmark), Cell(d.metric), Cell(f"{d.n:,} ({d.clusters})"),
+        Cell(f"{100 * d.difference:+.1f}", interval(d.low, d.high), strong=primary),
+        Cell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
+        Cell(str(d.gained), filter=flips | {"flip": "gained"} if primary else {}),
+        Cell(str(d.lost), filter=flips | {"flip": "lost"} if primary else {}),
+    ]
+
+
+def levels(runs: list[RunData]) -> Table:
+    """The primary metric by level, hardness and other tags."""
+    rows = []
+    for benchmark in _benchmarks(runs):
+        stats = [r.benchmarks.get(benchmark, {}) for r in runs]
+        primary = next(s for s in stats if s)["primary"]
+        subsets = dict.fromkeys(name for s in stats for name in s.get("subsets", {}))
+        for subset in subsets:
+            found = [{"metrics": s.get("subsets", {}).get(subset, {})} for s in stats]
+            cells = [_metric(s["metrics"].get(primary), False) for s in found]
+            name = subset.replace("=", ": ")
+            rows.append([Cell(benchmark), Cell(name), Cell(_counts(found, primary)), *cells])
+    return Table("By level", ["benchmark", "subset", "n (clusters)", *(r.name for r in runs)], rows,
+                 "The benchmark's main metric in parts of the question set.")
+
+
+def kinds(runs: list[RunData]) -> Table:
+    """Wrong answers by the paper's six kinds."""
+    found = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
+    rows = [[Cell(KINDS[k]), *_shares(found, k, "kind")] for k in KINDS if any(f[k] for f in found)]
+    note = ("Of the questions that are not fully right. Kinds are assigned by rules from code, execution and "
+            "gold; each sample shows what its rule saw.")
+    return Table("Why answers are wrong", ["kind", *(r.name for r in runs)], rows, note)
+
+
+def _shares(found: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[Cell]:
+    """Count and share of ``key`` in each run; ``filter`` names the viewer's filter that lists them."""
+    return [Cell(f"{f[key]:,}", f"{f[key] / f.total():.0%}" if f.total() else "",
+                 {filter: str(key), "run": str(n)} if filter and f[key] else {}) for n, f in enumerate(found)]
+
+
+def endings(runs: list[RunData]) -> Table:
+    """How the last turn ended."""
+    words = {"ok": "an answer", "empty": "an empty answer", "error": "failed code", "timeout": "time-out",
+             "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long"}
+    found = [r.statuses() for r in runs]
+    rows = [[Cell(words[s]), *_shares(found, s, "status")] for s in words if any(f[s] for f in found)]
+    turns = [Counter(len(t.steps) for t in r.samples) for r in runs]
+    several = sorted({n for t in turns for n in t if n > 1})
+    rows += [[Cell(f"took {n} turns"), *_shares(turns, n)] for n in several]
+    return Table("How questions ended", ["ending", *(r.name for r in runs)], rows)
+
+
+def forms(runs: list[RunData]) -> Table:
+    """What ``result`` was before normalisation."""
+    last = [[t.steps[-1].execution for t in r.samples if t.steps] for r in runs]
+    found = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
+    shapes = sorted({s for f in found for s in f}, key=lambda s: (s != "rows", s))
+    rows = [[Cell("list of rows, as asked" if s == "rows" else s),
+             *_shares(found, s)] for s in shapes]
+    return Table("Form of the results", ["form", *(r.name for r in runs)], rows,
+                 "Other forms than a list of rows are normalised before scoring; this counts how often.")
+
+
+def cost(runs: list[RunData]) -> Table:
+    """Calls, tokens, time and money."""
+    usage = [r.usage() for r in runs]
+    counts = [max(len(r.samples), 1) for r in runs]
+    seconds = [sum(t.seconds for t in r.samples) / n for r, n in zip(runs, counts, strict=True)]
+    cached = [u.cached_tokens / max(u.prompt_tokens, 1) for u in usage]
+
+    def row(name: str, values: Iterable[float], write: Callable[[float], str]) -> list[Cell]:
+        return [Cell(name), *[Cell(write(v)) for v in values]]
+
+    def per(attribute: str) -> list[float]:
+        return [getattr(u, attribute) / n for u, n in zip(usage, counts, strict=True)]
+
+    rows = [
+        row("model calls per question", per("calls"), lambda v: f"{v:.2f}"),
+        row("prompt tokens per question", per("prompt_tokens"), lambda v: f"{v:,.0f}"),
+        row("reply tokens per question", per("completion_tokens"), lambda v: f"{v:,.0f}"),
+        row("prompt tokens from the server's cache", cached, lambda v: f"{v:.0%}"),
+        row("seconds per question", seconds, lambda v: f"{v:.1f}"),
+        row("USD per 1,000 questions", [1000 * v for v in per("usd")], lambda v: f"{v:.2f}"),
+    ]
+    return Table("Cost", ["", *(r.name for r in runs)], rows,
+                 "Questions run side by side, so that a run takes less than its questions' seconds together. "
+                 "USD is 0 without prices in the config.")
+
+
+def about(runs: list[RunData]) -> Table:
+    """What the numbers are about: model, demonstrations, guide, question set."""
+    rows = [[Cell(name), *[Cell(str(r.facts.get(name, "–"))) for r in runs]]
+            for name in dict.fromkeys(n for r in runs for n in r.facts)]
+    return Table("Runs", ["", *(r.name for r in runs)], rows)
