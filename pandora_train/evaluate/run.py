@@ -106,7 +106,7 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
             failures.append(f"{example.id}: {e}")
             return
         store(prompt)
-        shown = None if gold is None else tuple(tuple(as_text(cell) for cell in row) for row in gold[:SHOWN])
+        shown = None if gold is None else as_text(gold[:SHOWN])
         run.append("samples.jsonl", trajectory.model_copy(update={"scores": scores, "gold_rows": shown}))
 
     with Sandbox(config.sandbox) as runner:

@@ -21,6 +21,9 @@ from pandora_train.sources.select import DataConfig, relations
 NEAR = ["graph", "../graph", "../freebase_fragment"]
 """Where a fragment is looked for, from the benchmark's folder, when the config names no store."""
 
+NO_GRAPH = "none"
+"""``store``: no graph at all, for scoring answers given as ids; no question is left out for its topics."""
+
 
 class Unusable(Exception):
     """A question that cannot be asked over this store; the message is the reason."""
@@ -63,6 +66,8 @@ class Store:
     def topics(self, entities: Iterable[Entity]) -> tuple[str, ...]:
         """Topic nodes. Raises :class:`Unusable` when there is none, or none of them is in the fragment."""
         nodes = tuple(dict.fromkeys(self.node(e) for e in entities))
+        if self.path == NO_GRAPH:
+            return nodes or ("no topic entity",)
         if not nodes:
             raise Unusable("no topic entity")
         present = tuple(n for n in nodes if self.names is None or n in self.nodes)
@@ -86,6 +91,8 @@ def open_store(config: DataConfig, root: Path) -> Store:
 
     Raises :class:`UserError` when there is none.
     """
+    if config.store == NO_GRAPH:
+        return Store(NO_GRAPH)
     path = config.store or next(
         (str((root / n).resolve()) for n in NEAR if (root / n / "triples.tsv").is_file()), ""
     )
