@@ -30,6 +30,8 @@ class DataConfig(Config):
     """``3/10``: the third of ten parts of the ids by hash; ``1-7/10``: the first seven of them."""
     ids_file: str = ""
     """Only the questions whose ids are in this file, one a line."""
+    programs: str = ""
+    """WikiTQ only: labels for its questions, a JSON file of step programs by question (TrustUQA's layout)."""
     knowledge: str = ""
     """``files`` only: what questions without their own ``knowledge`` are asked over."""
     store: str = ""

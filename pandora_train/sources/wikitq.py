@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pandora_train.errors import UserError
 from pandora_train.records import Example, Gold, TableKnowledge
-from pandora_train.sources.reading import Loaded, first_file, folder, inside, lines
+from pandora_train.sources.reading import Loaded, first_file, folder, inside, lines, read_json
 from pandora_train.sources.select import DataConfig
 
 _FILES = {
@@ -30,6 +30,7 @@ def read(config: DataConfig) -> Loaded:
     root = folder(config.path)
     file = first_file(root, [f"data/{n}" for n in _FILES[config.split]])
     canon = _canonical(file)
+    programs = _programs(config.programs)
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     for row in _rows(file):
@@ -38,14 +39,21 @@ def read(config: DataConfig) -> Loaded:
         if table is None:
             unusable[f"wikitq:{identifier}"] = "no table file for it in csv/"
             continue
+        question = unescape(row["utterance"])
+        program = programs.get(question, "")
         examples.append(
             Example(
                 id=f"wikitq:{identifier}",
                 benchmark="wikitq",
                 split=config.split,
-                question=unescape(row["utterance"]),
+                question=question,
                 knowledge=TableKnowledge(path=str(table), dialect="wikitq"),
-                gold=Gold(answers=tuple(items(row["targetValue"])), canon=canon.get(identifier, ())),
+                gold=Gold(
+                    language="steps" if program else "",
+                    program=program,
+                    answers=tuple(items(row["targetValue"])),
+                    canon=canon.get(identifier, ()),
+                ),
                 group=context.rsplit(".", 1)[0],
             )
         )
@@ -84,6 +92,16 @@ def _canonical(file: Path) -> dict[str, tuple[str, ...]]:
     if not tagged.is_file():
         return {}
     return {row["id"]: tuple(items(row["targetCanon"])) for row in _rows(tagged) if "targetCanon" in row}
+
+
+def _programs(path: str) -> dict[str, str]:
+    """Step programs by question. The questions alone don't name their table: verification decides."""
+    if not path:
+        return {}
+    data = read_json(Path(path))
+    if not isinstance(data, dict) or not all(isinstance(v, str) for v in data.values()):
+        raise UserError(f"{path} must hold a JSON object of step programs by question")
+    return data
 
 
 def _table(root: Path, context: str) -> Path | None:

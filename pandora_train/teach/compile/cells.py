@@ -65,23 +65,18 @@ class Cells:
         return rf"{cleaned}.str.extract(r'(-?\d+(?:\.\d+)?)')[0].astype(float)"
 
     def condition(self, table: str, column: str, operator: str, value: str) -> Condition:
-        """``column operator 'value'`` for a literal value."""
+        """``column = 'value'`` or ``!=``, or any comparison of the row number, for a literal value."""
         if column == self.ROW_NUMBER:
-            return f"the row number {_WORDS[operator]} {_literal(value)}", \
-                   f"{table}.index + 1 {_symbol(operator)} {_literal(value)}"
-        if operator not in ("=", "==", "!="):
-            return self.against(table, column, operator, _literal(value))
+            return self.against(f"{table}.index + 1", "the row number", operator, literal(value))
         english, expression = self._equal(table, column, value)
         if operator == "!=":
             return english.replace(" is ", " is not ", 1).replace(" contains ", " does not contain ", 1), \
                    f"~({expression})" if " " in expression else f"~{expression}"
         return english, expression
 
-    def against(self, table: str, column: str, operator: str, number: str) -> Condition:
-        """``column operator number`` where ``number`` is a number or a variable that holds one."""
-        if column == self.ROW_NUMBER:
-            raise Unsupported("row number against a value")
-        expression = f"{self.numbers(f'{table}[{column!r}]', column)} {_symbol(operator)} {number}"
+    def against(self, numbers: str, column: str, operator: str, number: str) -> Condition:
+        """``numbers operator number``, where ``numbers`` reads ``column``."""
+        expression = f"{numbers} {'==' if operator == '=' else operator} {number}"
         shown = number if re.fullmatch(r"-?[\d.]+", number) else "that value"
         return f"{column} {_WORDS[operator]} {shown}", expression
 
@@ -89,7 +84,7 @@ class Cells:
         cells = [str(v) for v in self._cells(column)]
         series = f"{table}[{column!r}]"
         if self.numeric(column):
-            return f"{column} is {_literal(value)}", f"{series} == {_literal(value)}"
+            return f"{column} is {literal(value)}", f"{series} == {literal(value)}"
         if value in cells:
             return f"{column} is {value!r}", f"{series} == {value!r}"
         folded = sorted({c for c in cells if _plain(c) == _plain(value)})
@@ -108,11 +103,7 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def _symbol(operator: str) -> str:
-    return "==" if operator == "=" else operator
-
-
-def _literal(value: str) -> str:
+def literal(value: str) -> str:
     """A number written in a program (``50,000``, ``1989``); a year inside a longer date counts."""
     cleaned = value.strip().replace(",", "").rstrip("%")
     if not re.fullmatch(r"-?\d+(\.\d+)?", cleaned):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pandora_train.box.box import BoxSet
-from pandora_train.teach.compile.cells import Cells
+from pandora_train.teach.compile.cells import Cells, Condition, literal
 from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
 
 _QUERY = re.compile(r"Query\s*(\d+)\s*:\s*\"?\s*([A-Za-z_]\w*)\s*\((.*)\)\s*\"?\s*$")
@@ -148,17 +148,12 @@ class _Steps:
         column = self.cells.column(query.get("relation").value)
         keys = {a.key for a in query.arguments}
         if keys == {"relation"}:
-            return self._column(self.table, column)
+            return _column(self.table, column)
         if keys == {"relation", "head_entity"}:
-            return self._column(self._rows_of(query.get("head_entity").value), column)
+            return _column(self._rows_of(query.get("head_entity").value), column)
         if keys == {"relation", "tail_entity"}:
             return self._filter(column, query.get("tail_entity"))
         raise Unsupported("arguments", ", ".join(sorted(keys)))
-
-    def _column(self, frame: str, column: str) -> Output:
-        if column == Cells.ROW_NUMBER:
-            raise Unsupported("row number as an answer")
-        return Output("values", f"{frame}[{column!r}]", frame, column)
 
     def _rows_of(self, entity: str) -> str:
         """The frame whose rows an entity stands for: an earlier output, or the rows that hold the text."""
@@ -173,19 +168,40 @@ class _Steps:
     def _filter(self, column: str, argument: Argument) -> Output:
         output = self._reference(argument.value)
         if output is None:
-            condition = self.cells.condition(self.table, column, argument.operator, argument.value)
+            if argument.operator in ("<", ">", "<=", ">=") and column != Cells.ROW_NUMBER:
+                condition = self._against(column, argument.operator, literal(argument.value))
+            else:
+                condition = self.cells.condition(self.table, column, argument.operator, argument.value)
             return Output("rows", self._keep(argument.value, condition))
         if argument.operator == "=" and output.kind == "values":
             text = f"{self.table}[{column!r}].isin({output.name})"
             return Output("rows", self._keep(column, (f"{column} is one of those values", text)))
+        if output.kind == "rows" and column == Cells.ROW_NUMBER and argument.operator == "=":
+            return output
         if output.kind == "rows":
             raise Unsupported("rows as a value")
         value = output.name if output.kind == "number" else self._number(output)
         if argument.operator == "=" and output.column == column and not self.cells.numeric(column):
             condition = (f"{column} is that value", f"{self.table}[{column!r}] == {value}")
         else:
-            condition = self.cells.against(self.table, column, argument.operator, value)
+            condition = self._against(column, argument.operator, value)
         return Output("rows", self._keep(column, condition))
+
+    def _against(self, column: str, operator: str, number: str) -> Condition:
+        """``column operator number`` where ``number`` is a number or a variable that holds one."""
+        if column == Cells.ROW_NUMBER:
+            raise Unsupported("row number against a value")
+        numbers = self._numbers(f"{self.table}[{column!r}]", column)
+        return self.cells.against(numbers, column, operator, number)
+
+    def _numbers(self, series: str, column: str) -> str:
+        """``series`` as numbers: itself where the column is typed, else a variable of its own."""
+        expression = self.cells.numbers(series, column)
+        if expression == series:
+            return series
+        name = self.writer.name(_word(column) or "numbers")
+        self.writer.step(f"Read {column} as numbers.", f"{name} = {expression}")
+        return name
 
     def _keep(self, base: str, condition: tuple[str, str]) -> str:
         name = self.writer.name(_word(base) + "_rows")
@@ -217,15 +233,23 @@ class _Steps:
         return Output("number", name)
 
     def _extreme(self, query: Query) -> Output:
-        of = self._values(self._set(query))
+        of = self._set(query)
+        if of.kind == "rows":  # the largest row number is the last row
+            word, method = ("last", "tail") if query.function == "max" else ("first", "head")
+            name = self.writer.name(f"{word}_row")
+            self.writer.step(f"Take the {word} of these rows.", f"{name} = {of.name}.{method}(1)")
+            return Output("rows", name)
+        of = self._values(of)
         word = "largest" if query.function == "max" else "smallest"
         name = self.writer.name(f"{word}_{_word(of.column)}")
         sentence = f"Find the {word} value of {of.column}."
         if self.cells.numeric(of.column):
             self.writer.step(sentence, f"{name} = {of.name}.{query.function}()")
         else:  # the answer is the cell as written, so the number only chooses its row
-            numbers = self.cells.numbers(of.name, of.column)
-            self.writer.step(sentence, f"{name} = {of.name}[{numbers}.idx{query.function}()]")
+            numbers = self._numbers(of.name, of.column)
+            cell = f"{of.frame}.loc[{numbers}.idx{query.function}(), {of.column!r}]" if of.frame else \
+                f"{of.name}[{numbers}.idx{query.function}()]"
+            self.writer.step(sentence, f"{name} = {cell}")
         return Output("number", name, column=of.column)
 
     def _neighbour(self, query: Query) -> Output:
@@ -284,7 +308,7 @@ class _Steps:
 
     def _number(self, of: Output) -> str:
         """The first value of a column, as a number in a variable of its own."""
-        name = self.writer.name(_word(of.column))
+        name = self.writer.name(_word(of.column) or "number")
         self.writer.step(f"Read {of.column} as a number.",
                          f"{name} = {self.cells.numbers(of.name, of.column)}.iloc[0]")
         return name
@@ -293,8 +317,8 @@ class _Steps:
         of = self._values(self._set(query))
         word, method = ("total", "sum") if query.function == "sum" else ("average", "mean")
         name = self.writer.name(f"{word}_{_word(of.column)}")
-        self.writer.step(f"Take the {word} of {of.column}.",
-                         f"{name} = {self.cells.numbers(of.name, of.column)}.{method}()")
+        numbers = self._numbers(of.name, of.column)
+        self.writer.step(f"Take the {word} of {of.column}.", f"{name} = {numbers}.{method}()")
         return Output("number", name)
 
     def _mode(self, query: Query) -> Output:
@@ -316,6 +340,13 @@ class _Steps:
         if of.kind != "values":
             raise Unsupported("no column is named")
         return of
+
+
+def _column(frame: str, column: str) -> Output:
+    """One column of a frame; row numbers stand for the rows themselves."""
+    if column == Cells.ROW_NUMBER:
+        return Output("rows", frame)
+    return Output("values", f"{frame}[{column!r}]", frame, column)
 
 
 def _word(text: str) -> str:
