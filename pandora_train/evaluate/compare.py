@@ -121,7 +121,8 @@ def _refuse_other_questions(a: Questions, b: Questions, name_a: str, name_b: str
         missing = sorted(here.keys() - there.keys())
         if missing:
             raise UserError(f"the runs answer different questions: {len(missing)} of {has} are not in "
-                            f"{lacks}, for example {missing[0][1]} ({missing[0][0]}); compare runs over one set")
+                            f"{lacks}, for example {missing[0][1]} ({missing[0][0]}); compare runs over one "
+                            "question set")
     if not a:
         raise UserError(f"{name_a} and {name_b} hold no samples to compare")
     for key, sample in a.items():

@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pandora_train.metrics import PRIMARY
 from pandora_train.records import Record, Trajectory, Usage
@@ -136,13 +136,27 @@ def cost_of(samples: Sequence[Trajectory]) -> Cost:
     return Cost(questions=len(samples), usage=usage, wall_seconds=math.fsum(s.seconds for s in samples))
 
 
-def subsets(samples: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+class Sample(Protocol):
+    """A scored question, whatever else is known of it."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def tags(self) -> dict[str, str]: ...
+    @property
+    def scores(self) -> dict[str, float]: ...
+
+
+S = TypeVar("S", bound=Sample)
+
+
+def subsets(samples: Sequence[S]) -> dict[str, list[S]]:
     """The samples by tag, under names like ``level=zero-shot``; tags that name no level are left out."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for sample in samples:
         for tag, value in sample.tags.items():
             values[tag].add(value)
-    parts: defaultdict[str, list[Trajectory]] = defaultdict(list)
+    parts: defaultdict[str, list[S]] = defaultdict(list)
     for sample in samples:
         for tag, value in sample.tags.items():
             if len(values[tag]) <= MAX_TAG_VALUES:
@@ -178,11 +192,15 @@ def _benchmark(name: str, samples: list[Trajectory]) -> dict[str, Any]:
     }
 
 
-def _metrics(samples: Sequence[Trajectory]) -> dict[str, dict[str, Any]]:
+def measured(samples: Sequence[Sample]) -> dict[str, Metric]:
+    """Every metric that any of the samples has; a sample without it counts 0."""
     names = list(dict.fromkeys(name for s in samples for name in s.scores))
     groups = [s.group for s in samples]
-    return {name: measure(name, [s.scores.get(name, 0.0) for s in samples], groups).model_dump()
-            for name in names}
+    return {name: measure(name, [s.scores.get(name, 0.0) for s in samples], groups) for name in names}
+
+
+def _metrics(samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
+    return {name: metric.model_dump() for name, metric in measured(samples).items()}
 
 
 def primary_of(benchmark: str, samples: Sequence[Trajectory]) -> str:

@@ -103,9 +103,11 @@ def _grailqa(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[
 
 def _webqsp(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
     answers, found = _answers(example), items(rows)
-    precision, recall, f1 = sets.best_prf(example.gold.parses or (answers,), found)
+    parses = example.gold.parses or (answers,)
+    anywhere = [answer for parse in parses for answer in parse]
+    precision, recall, f1 = sets.best_prf(parses, found)
     return {"f1": f1, "precision": precision, "recall": recall, "true_accuracy": float(f1 == 1.0),
-            "hits@1": sets.hits_at_1(answers, found), "hit": sets.hit(answers, found)}
+            "hits@1": sets.hits_at_1(anywhere, found), "hit": sets.hit(anywhere, found)}
 
 
 def _pathquestion(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:

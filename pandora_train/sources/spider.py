@@ -26,36 +26,40 @@ def read(config: DataConfig) -> Loaded:
     tables = first_file(root, ["test_tables.json" if test else "tables.json"])
     databases = "test_database" if test and (root / "test_database").is_dir() else "database"
     schemas = spider_schemas(tables)
-    files = [first_file(root, _FILES[config.split])]
-    if config.split == "train" and (root / "train_others.json").is_file():
-        files.append(root / "train_others.json")
-
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     ids: dict[str, int] = {}
-    for file in files:
-        for entry in records(file, ["question", "query", "db_id"]):
-            db_id, question, query = entry["db_id"], entry["question"].strip(), entry["query"].strip()
-            base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
-            example_id = numbered(ids, base)
-            path = inside(root, f"{databases}/{db_id}/{db_id}.sqlite")
-            problem = _problem(db_id, path, tables, db_id in schemas)
-            if problem:
-                unusable[example_id] = problem
-                continue
-            examples.append(
-                Example(
-                    id=example_id,
-                    benchmark="spider",
-                    split=config.split,
-                    question=question,
-                    knowledge=DatabaseKnowledge(path=str(path), db_id=db_id, schema_path=str(tables)),
-                    gold=Gold(language="sql", program=query),
-                    group=db_id,
-                    tags={"hardness": hardness(query)},
-                )
+    for entry in entries(config):
+        db_id, question, query = entry["db_id"], entry["question"].strip(), entry["query"].strip()
+        base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
+        example_id = numbered(ids, base)
+        path = inside(root, f"{databases}/{db_id}/{db_id}.sqlite")
+        problem = _problem(db_id, path, tables, db_id in schemas)
+        if problem:
+            unusable[example_id] = problem
+            continue
+        examples.append(
+            Example(
+                id=example_id,
+                benchmark="spider",
+                split=config.split,
+                question=question,
+                knowledge=DatabaseKnowledge(path=str(path), db_id=db_id, schema_path=str(tables)),
+                gold=Gold(language="sql", program=query),
+                group=db_id,
+                tags={"hardness": hardness(query)},
             )
+        )
     return Loaded(examples, unusable)
+
+
+def entries(config: DataConfig) -> list[dict[str, Any]]:
+    """The raw questions of a split in file order, usable or not (prediction files follow this order)."""
+    root = folder(config.path)
+    files = [first_file(root, _FILES[config.split])]
+    if config.split == "train" and (root / "train_others.json").is_file():
+        files.append(root / "train_others.json")
+    return [entry for file in files for entry in records(file, ["question", "query", "db_id"])]
 
 
 def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:

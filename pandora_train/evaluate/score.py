@@ -1,0 +1,189 @@
+"""``pandora score``: anybody's prediction file against a benchmark.
+
+The formats are in :mod:`predictions`. A question without a prediction scores 0 and is counted; predictions
+for unknown questions are counted and otherwise ignored (as officially); a question predicted twice is
+refused. Foreign SQL runs read-only in a process that is killed when its time is up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+from pandora_train.errors import UserError, pick
+from pandora_train.evaluate.predictions import Prediction, read_predictions
+from pandora_train.evaluate.stats import Metric, measured, subsets
+from pandora_train.metrics import METRICS, PRIMARY, database, gold_rows, grailqa, needs_gold_rows, score
+from pandora_train.metrics import spider as spider_metric
+from pandora_train.metrics.sqlrun import POOL
+from pandora_train.metrics.ties import tie_match
+from pandora_train.records import Example, Record
+from pandora_train.sources import DataConfig, load, read
+from pandora_train.sources.freebase import NO_GRAPH
+
+SQL_TIMEOUT = 30.0
+WORKERS = 4
+Outcome = Literal["answered", "empty", "no answer", "error", "timeout", "missing"]
+
+
+class Scored(Record):
+    """One question's verdict."""
+
+    id: str
+    group: str
+    tags: dict[str, str]
+    outcome: Outcome
+    scores: dict[str, float]
+    note: str = ""
+    """The error of a prediction that failed."""
+
+
+class ScoreReport(Record):
+    """The score of a prediction file; every figure with the question set it is about."""
+
+    benchmark: str
+    split: str
+    data: str
+    primary: str
+    n: int
+    unusable: int
+    """Questions of the split that can't be scored and are in no figure (see ``pandora data``)."""
+    unknown: int
+    """Predictions for questions that aren't in the split."""
+    outcomes: dict[str, int]
+    metrics: dict[str, Metric]
+    subsets: dict[str, dict[str, Metric]]
+    notes: tuple[str, ...]
+    samples: tuple[Scored, ...]
+
+
+def score_file(predictions: Path, data: DataConfig, timeout: float = SQL_TIMEOUT) -> ScoreReport:
+    """Score a prediction file. ``timeout``: seconds for each foreign SQL statement.
+
+    Raises :class:`UserError` for a file that can't be read, repeated or only unknown ids, or a Spider file
+    whose number of lines isn't the number of questions.
+    """
+    pick("benchmark", data.benchmark, METRICS)
+    examples = load(data)
+    found = read_predictions(predictions, data, examples)
+    known = {e.id for e in examples}
+    unusable = read(data).unusable
+    unknown = [i for i in found if i not in known and i not in unusable]
+    if found and len(unknown) == len(found):
+        raise UserError(f"{predictions}: none of its {len(found)} ids, such as '{unknown[0]}', is in "
+                        f"{data.benchmark} {data.split}: is it another split's?")
+    ontology = grailqa.load_ontology(Path(data.path)) if data.benchmark == "grailqa" else None
+    with ThreadPoolExecutor(WORKERS) as pool:
+        samples = list(pool.map(lambda e: _verdict(e, found.get(e.id), ontology, timeout), examples))
+    return _report(data, samples, found, len(unusable), len(unknown), ontology)
+
+
+def _report(data: DataConfig, samples: list[Scored], found: dict[str, Prediction], unusable: int,
+            unknown: int, ontology: grailqa.Ontology | None) -> ScoreReport:
+    return ScoreReport(
+        benchmark=data.benchmark, split=data.split, data=data.path, primary=PRIMARY[data.benchmark],
+        n=len(samples), unusable=unusable, unknown=unknown,
+        outcomes=dict(Counter(s.outcome for s in samples)), metrics=measured(samples),
+        subsets={name: measured(part) for name, part in subsets(samples).items()},
+        notes=tuple(_notes(data.benchmark, found.values(), ontology)), samples=tuple(samples))
+
+
+def _notes(benchmark: str, found: Iterable[Prediction], ontology: grailqa.Ontology | None) -> list[str]:
+    """What must be said beside the numbers."""
+    if benchmark == "spider":
+        return ["ex: bags of rows under any column order, DISTINCT kept, numbers within 1e-9, ties of "
+                "unstable gold in any order; ex_strict: without the ties"]
+    if benchmark == "grailqa":
+        forms = any(p.form for p in found)
+        if not forms:
+            return ["answers only: f1 = 1 can't be earned by the logical form, as the official f1 allows"]
+        if ontology is None:
+            return ["no em, and f1 from answers alone: fb_roles, fb_types, reverse_properties are not in the "
+                    "data folder"]
+        return ["f1 is 1 where the logical form matches (official)"]
+    if benchmark == "webqsp":
+        return ["f1: best over the parses (official); hits@1: first answer in gold; hit: any answer in gold"]
+    return []
+
+
+# --- verdicts -----------------------------------------------------------------------------------------
+
+
+def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.Ontology | None,
+             timeout: float) -> Scored:
+    if prediction is None:
+        return _scored(example, "missing", score(example, None))
+    if prediction.sql is not None:
+        return _sql_verdict(example, prediction.sql, timeout)
+    scores = score(example, prediction.rows)
+    if prediction.form is not None and ontology is not None:
+        em = grailqa.same_logical_form(prediction.form, example.gold.program, ontology)
+        scores = {"em": float(em)} | scores | ({"f1": 1.0} if em else {})
+    outcome: Outcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
+    return _scored(example, outcome, scores)
+
+
+def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:
+    """Foreign SQL on the example's database (ex) and, where there are several, on all of them (ts)."""
+    if not needs_gold_rows(example):
+        raise UserError(f"{example.id}: SQL predictions can be scored only where gold is SQL")
+    gold_sql = example.gold.program
+    ordered = spider_metric.is_ordered(gold_sql)
+    original, *variants = spider_metric.databases(database(example))
+    result = POOL.run(original, spider_metric.prepare_sql(sql), timeout)
+    if result.rows is None:
+        outcome: Outcome = "timeout" if result.outcome == "timeout" else "error"
+        zeros = score(example, None) | ({"ts": 0.0} if variants else {})
+        return _scored(example, outcome, zeros, result.error)
+    gold = gold_rows(example) or []
+    strict = spider_metric.ex_match(gold, result.rows, ordered, typed=True)
+    tied = strict or tie_match(str(original), gold_sql, gold, result.rows, typed=True)
+    scores = {"ex": float(tied), "ex_strict": float(strict)}
+    if variants:
+        scores["ts"] = float(strict and all(_same(v, gold_sql, sql, ordered, timeout) for v in variants))
+    return _scored(example, "answered" if result.rows else "empty", scores)
+
+
+def _same(db: Path, gold_sql: str, sql: str, ordered: bool, timeout: float) -> bool:
+    gold, found = (POOL.run(db, spider_metric.prepare_sql(s), timeout).rows for s in (gold_sql, sql))
+    if gold is None:
+        raise UserError(f"the gold SQL fails on {db}: {gold_sql}")
+    return found is not None and spider_metric.ex_match(gold, found, ordered, typed=True)
+
+
+def _scored(example: Example, outcome: Outcome, scores: dict[str, float], note: str = "") -> Scored:
+    return Scored(id=example.id, group=example.group, tags=example.tags, outcome=outcome, scores=scores,
+                  note=note)
+
+
+# --- printing -----------------------------------------------------------------------------------------
+
+
+def print_score(predictions: Path, benchmark: str, path: Path, split: str = "dev", store: str = "") -> None:
+    """Score a file and print the table, with what each number is about."""
+    from rich.console import Console
+    from rich.table import Table
+
+    pick("benchmark", benchmark, METRICS)
+    graph = store or (NO_GRAPH if benchmark in ("grailqa", "webqsp") else "")
+    data = DataConfig.model_validate(
+        {"benchmark": benchmark, "path": str(path), "split": split, "store": graph})
+    report = score_file(predictions, data)
+    table = Table(title=f"{benchmark} {split} ({path}): {report.n} questions")
+    for column in ("questions", "metric", "n", "clusters", "score", "stderr", "95 %"):
+        table.add_column(column, no_wrap=True)
+    for name, metrics in {"all": report.metrics, **report.subsets}.items():
+        for m in metrics.values():
+            spread = ("", "") if m.stderr is None or m.low is None or m.high is None else (
+                f"{100 * m.stderr:.1f}", f"[{100 * m.low:.1f}, {100 * m.high:.1f}]")
+            table.add_row(name, m.name, str(m.n), str(m.clusters), f"{100 * m.value:.1f}", *spread)
+    console = Console()
+    console.print(table)
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in report.outcomes.items())
+    console.print(f"{counts}; {report.unknown} predictions for unknown questions; "
+                  f"{report.unusable} questions of the split can't be used")
+    for note in report.notes:
+        console.print(note, markup=False)
