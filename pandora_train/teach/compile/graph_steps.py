@@ -173,7 +173,7 @@ class GraphSteps:
         key, other = place.subject, place.column
         if back != turned:
             key, other = other, key
-        pick = self._on(place.box, key, base)
+        pick = self._on(place.box, key, other, base)
         rows, box = self.rows(pick), place.box
         for relation, reverse in rest:
             rows, box, other = self._follow(rows, box, key, other, relation, reverse)
@@ -183,13 +183,13 @@ class GraphSteps:
                          f"{name} = {rows}[{other!r}].{'max' if largest else 'min'}()")
         best = self.writer.name(f"{_last(place.box.name)}_best")
         self.writer.step(f"Keep the rows with that {other}.", f"{best} = {rows}[{rows}[{other!r}] == {name}]")
-        return Pick(box if rest else place.box, key, rows=best)
+        return Pick(place.box, key, rows=best)
 
-    def _on(self, box: Box, column: str, base: Set | None) -> Pick:
-        """``base`` as conditions on ``column`` of ``box``."""
+    def _on(self, box: Box, column: str, other: str, base: Set | None) -> Pick:
+        """``base`` as conditions on ``column`` of ``box``, with every value of column ``other`` kept."""
         if base is None:
             return Pick(box, column)
-        if isinstance(base, Pick) and base.box is box and base.answer == column:
+        if isinstance(base, Pick) and base.box is box and base.answer == column and other not in base.used:
             return base
         return Pick(box, column).where(self._member(column, base))
 
@@ -284,7 +284,7 @@ class GraphSteps:
 
 def _mergeable(left: Pick, right: Pick) -> bool:
     """Whether rows that satisfy both are the rows of subjects that satisfy both (all combinations exist)."""
-    return (left.box is right.box and left.answer == right.answer == left.subject and not right.rows
+    return (left.box is right.box and left.answer == right.answer == left.subject and not left.rows and not right.rows
             and not (left.used & right.used))
 
 
