@@ -100,9 +100,10 @@ def _needed(queries: list[Query]) -> list[Query]:
         if number not in by_number:
             raise Unsupported("unknown output", str(number))
         needed.add(number)
-        references = (_REFERENCE.match(a.value.strip()) for a in by_number[number].arguments)
-        stack += [int(m[1]) for m in references if m]
-        if any(n >= number for n in stack):
+        matches = (_REFERENCE.match(a.value.strip()) for a in by_number[number].arguments)
+        references = [int(m[1]) for m in matches if m]
+        stack += references
+        if any(n >= number for n in references):
             raise Unsupported("output used before it is made")
     return [q for q in queries if q.number in needed]
 
