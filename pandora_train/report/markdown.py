@@ -20,8 +20,7 @@ def markdown_tables(run_dirs: list[Path]) -> str:
 
 def write_table(table: Table) -> str:
     """Title, table and note. Text of a run cannot break the table or become markup."""
-    names = [i for i, column in enumerate(table.columns) if not i or column in ("metric", "subset")]
-    rule = ["---" if i in names else "---:" for i in range(len(table.columns))]
+    rule = ["---" if column in table.names else "---:" for column in table.columns]
     lines = [[escape(c) for c in table.columns], rule, *[[_cell(c) for c in row] for row in table.rows]]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return "\n\n".join(part for part in (f"### {escape(table.title)}", body, table.note) if part)
@@ -29,7 +28,7 @@ def write_table(table: Table) -> str:
 
 def _cell(cell: Cell) -> str:
     text = escape(cell.text)
-    note = cell.note if cell.note.startswith("[") or not cell.note else f"({cell.note})"
+    note = cell.note if cell.interval or not cell.note else f"({cell.note})"
     return f"{f'**{text}**' if cell.strong else text} {escape(note)}".strip()
 
 

@@ -84,11 +84,10 @@ def accuracy(runs: list[RunData]) -> Plot | None:
 def against_k(runs: list[RunData]) -> Plot | None:
     """The main metric against the number of demonstrations, a line per benchmark (and model)."""
     lines: dict[str, dict[int, dict[str, Any]]] = {}
-    models = {_model(r) for r in runs}
-    for run in runs:
-        k = _demonstrations(run)
-        if k is None or ablated(runs, run) not in ("", "− ICR"):
-            continue
+    whole = [(k, r) for r in runs
+             if (k := _demonstrations(r)) is not None and ablated(runs, r) in ("", "− ICR")]
+    models = {_model(r) for _, r in whole if sum(_model(r) == _model(other) for _, other in whole) > 1}
+    for k, run in whole:
         for b in run.benchmarks:
             model = f" · {_model(run)}" if len(models) > 1 else ""
             metric = _primary(run, b)
@@ -99,12 +98,15 @@ def against_k(runs: list[RunData]) -> Plot | None:
         return None
 
     def draw(axes: Axes) -> None:
+        every = sorted({k for points in lines.values() for k in points})
+        spread = 0.012 * (every[-1] - every[0])  # whiskers stand side by side
         for n, (name, points) in enumerate(lines.items()):
             ks = sorted(points)
             found = [points[k] for k in ks]
-            axes.plot(ks, [100 * m["value"] for m in found], color=_colour(n))
-            _intervals(axes, found, ks, _colour(n), name, across=False)
-        axes.set_xticks(sorted({k for points in lines.values() for k in points}))
+            xs = [k + (n - (len(lines) - 1) / 2) * spread for k in ks]
+            axes.plot(xs, [100 * m["value"] for m in found], color=_colour(n))
+            _intervals(axes, found, xs, _colour(n), name, across=False)
+        axes.set_xticks(every)
         axes.set_xlabel("demonstrations (K)")
         axes.set_ylabel("per cent")
         axes.set_ylim(bottom=0)

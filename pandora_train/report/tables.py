@@ -12,6 +12,10 @@ from pandora_train.evaluate.compare import Comparison, Difference, compare_sampl
 from pandora_train.evaluate.errors import KINDS
 from pandora_train.report.load import RunData
 
+NO_INTERVAL = "no interval"
+NAMES = ("benchmark", "metric", "subset")
+"""Columns of names; all but the first column and these hold figures."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -22,15 +26,25 @@ class Cell:
     filter: dict[str, str] = field(default_factory=dict)
     strong: bool = False
 
+    @property
+    def interval(self) -> bool:
+        """Whether the note is an interval, or the words for a missing one."""
+        return self.note.startswith("[") or self.note == NO_INTERVAL
+
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under column names; the first columns are names, the rest figures."""
+    """Rows of cells under column names."""
 
     title: str
     columns: list[str]
     rows: list[list[Cell]]
     note: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that hold names, to be set to the left."""
+        return [c for n, c in enumerate(self.columns) if n == 0 or c in NAMES]
 
 
 def all_tables(runs: list[RunData]) -> list[Table]:
@@ -78,7 +92,7 @@ def percent(value: float) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """``[40.2, 54.0]``, or words where one cluster allows no interval."""
-    return "no interval" if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
+    return NO_INTERVAL if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
 
 
 def differences(runs: list[RunData]) -> list[Table]:

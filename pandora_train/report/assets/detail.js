@@ -32,18 +32,19 @@ class Detail {
     const head = [this.crumbs(), el("div", { class: "question" }, index.question[i])];
     if (index.runs.length > 1) head.push(this.runs());
     if (!sample) {
-      this.box.replaceChildren(...head, el("p", { class: "soft" }, "This run has no such sample."));
+      fill(this.box, head, el("p", { class: "soft" }, "This run has no such sample."));
       return;
     }
     this.turnBox = el("div", { id: "turn" });
-    this.box.replaceChildren(...head, this.chips(), this.error(), this.answers(), this.program(), this.turnBox, this.prompt());
+    fill(this.box, head, this.chips(), this.error(), this.answers(), this.program(), this.turnBox, this.prompt());
     this.drawTurn();
   }
 
   crumbs() {
     const { index, i } = this;
     const link = el("a", { href: "#" + encodeURIComponent(index.ids[i]), title: "link to this sample" }, index.ids[i]);
-    return el("div", { class: "crumbs row" }, link, "·", index.benchmark[i], "·", index.group[i]);
+    return el("div", { class: "crumbs row" }, link,
+      [index.benchmark[i], index.group[i]].map((text) => el("span", {}, "· " + text)));
   }
 
   runs() {
@@ -62,7 +63,7 @@ class Detail {
     const cost = [count(sample.usage.calls, "call"), `${sample.usage.prompt_tokens.toLocaleString("en")} + ` +
       `${sample.usage.completion_tokens.toLocaleString("en")} tokens`, `${sample.seconds} s`,
     sample.usage.usd ? `$${sample.usage.usd.toFixed(4)}` : ""].filter(Boolean).join(" · ");
-    return el("div", { class: "row" }, scores,
+    return el("div", { class: "row chips" }, scores,
       el("span", { class: "chip " + (run.status[this.i] === "ok" ? "" : "mark") }, "ended: " + run.status[this.i]),
       tags, el("span", { class: "soft small" }, cost));
   }
@@ -94,13 +95,13 @@ class Detail {
   drawTurn() {
     const { steps } = this.sample;
     if (!steps.length) {
-      this.turnBox.replaceChildren(el("p", { class: "soft" }, "No turn was taken: the prompt did not fit."));
+      fill(this.turnBox, el("p", { class: "soft" }, "No turn was taken: the prompt did not fit."));
       return;
     }
-    const buttons = steps.flatMap((s, n) => [n ? el("span", { class: "link" }) : null,
+    const buttons = steps.map((s, n) => [n ? el("span", { class: "link" }) : null,
       el("button", { role: "tab", "aria-selected": String(n === this.turn), on: { click: () => { this.turn = n; this.drawTurn(); } } },
         el("span", { class: "dot " + (s.execution && s.execution.outcome === "result" ? "right" : "wrong") }), `Turn ${n + 1}`)]);
-    this.turnBox.replaceChildren(el("div", { class: "turns", role: "tablist" }, buttons.filter(Boolean)), ...this.turnCards(steps[this.turn]));
+    fill(this.turnBox, el("div", { class: "turns", role: "tablist" }, ...buttons), this.turnCards(steps[this.turn]));
   }
 
   turnCards(s) {

@@ -8,7 +8,12 @@ function el(tag, attributes, ...children) {
     if (name === "on") for (const [event, f] of Object.entries(value)) node.addEventListener(event, f);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== ""));
+  return fill(node, ...children);
+}
+
+// Replaces what is in `node`; nested lists are laid flat, nothing is written for null.
+function fill(node, ...children) {
+  node.replaceChildren(...children.flat(3).filter((c) => c !== null && c !== undefined && c !== ""));
   return node;
 }
 

@@ -92,7 +92,8 @@ class List {
     const i = this.shown[at];
     const { index } = this;
     const run = index.runs[this.run];
-    const about = [index.benchmark[i], index.group[i], run.kind[i] ? KINDS[run.kind[i]] : run.status[i]];
+    const ending = run.kind[i] ? KINDS[run.kind[i]] : run.status[i] === "ok" ? "" : run.status[i];
+    const about = [index.benchmark[i], index.group[i], ending, run.turns[i] > 1 ? count(run.turns[i], "turn") : ""];
     const row = el("div", {
       class: "item", role: "option", "data-id": index.ids[i], "aria-selected": String(i === this.chosen),
       on: { click: () => this.onChoose(i) },
