@@ -1,0 +1,176 @@
+"""The sandbox as the rest of the project sees it."""
+
+from __future__ import annotations
+
+
+import threading
+import time
+from types import TracebackType
+
+from pandora_train.box.box import BoxSet
+from pandora_train.errors import MachineryError
+from pandora_train.records import Execution
+from pandora_train.sandbox import verdict
+from pandora_train.sandbox.config import SandboxConfig
+from pandora_train.sandbox.frames import Encoded, Encoder
+from pandora_train.sandbox.inside.wire import RECEIVED, REQUEST
+from pandora_train.sandbox.process import Child, Zygote
+
+TRIES = 3
+SPARE = 1
+SEND_SECONDS = 60.0
+_TRACE_SECONDS = 0.3
+_HEADER = 11
+_GARBAGE = 65536
+
+
+class Sandbox:
+    """Runs generated code over BOX sets; implements :class:`~pandora_train.sandbox.protocol.Runner`.
+
+    Thread-safe: ``config.workers`` executions at once, further callers wait.
+    """
+
+    def __init__(self, config: SandboxConfig | None = None) -> None:
+        self.config = config or SandboxConfig()
+        self._encode = Encoder()
+        self._slots = threading.BoundedSemaphore(self.config.workers)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._zygote = self._start()
+
+    def _start(self) -> Zygote:
+        return Zygote(self.config, self.config.workers + SPARE)
+
+    def _living(self) -> Zygote:
+        with self._lock:
+            if self._closed:
+                raise MachineryError("the sandbox is closed")
+            if self._zygote.dead.is_set():
+                self._zygote.close()
+                self._zygote = self._start()
+            return self._zygote
+
+    def run(self, boxes: BoxSet, code: str, wall: float | None = None) -> Execution:
+        """Run ``code`` with each BOX predefined; see :class:`~pandora_train.sandbox.protocol.Runner`."""
+        encoded = self._encode(boxes)
+        wall = self.config.wall if wall is None else wall
+        with self._slots:
+            for last in range(1, TRIES + 1):
+                try:
+                    return self._once(encoded, code, wall)
+                except MachineryError:
+                    if last == TRIES or self._closed:
+                        raise
+        raise AssertionError("unreachable")
+
+    def _once(self, encoded: Encoded, code: str, wall: float) -> Execution:
+        zygote = self._living()
+        child = zygote.take()
+        try:
+            if wall > self.config.wall:
+                zygote.allow_cpu(child, int(wall) + 2)
+            start = time.monotonic()
+            execution = self._follow(zygote, child, _hand_over(child, encoded, code), wall)
+            return execution.model_copy(update={"seconds": time.monotonic() - start})
+        finally:
+            try:
+                zygote.replace(child)
+            except MachineryError:
+                pass  # noticed by the next run
+
+    def _follow(self, zygote: Zygote, child: Child, start: float, wall: float) -> Execution:
+        data = bytearray()
+        while True:
+            left = start + wall - time.monotonic()
+            try:
+                child.stream.settimeout(max(left, 0.001))
+                chunk = child.stream.recv(1 << 16)
+            except TimeoutError:
+                return _stop(zygote, child, wall, data)
+            except ConnectionError:
+                chunk = b""
+            data += chunk
+            if not chunk:
+                return self._ended(zygote, child, data)
+            if data[:1] != b"J":
+                if len(data) > _GARBAGE:
+                    return verdict.bad_payload()
+                continue
+            if len(data) < _HEADER:
+                continue
+            try:
+                size = int(data[1:_HEADER])
+            except ValueError:
+                return verdict.bad_payload()
+            # the JSON of max_bytes of text is longer than the text: escapes take up to six characters
+            if size > 6 * self.config.max_bytes + 16 * self.config.max_rows:
+                return verdict.output_limit(f"the reply is {size:,} bytes long")
+            if len(data) >= _HEADER + size:
+                return self._reply(bytes(data[_HEADER:_HEADER + size]))
+
+    def _reply(self, data: bytes) -> Execution:
+        try:
+            return verdict.read_reply(data, self.config.max_rows, self.config.max_bytes)
+        except verdict.BadPayload:
+            return verdict.bad_payload()
+
+    def _ended(self, zygote: Zygote, child: Child, data: bytearray) -> Execution:
+        if not child.ended.wait(1):  # it closed its stream and lives on
+            zygote.kill(child)
+            if not child.ended.wait(30):
+                raise MachineryError("a sandbox child could not be ended")
+        if zygote.dead.is_set():
+            raise MachineryError("the sandbox's zygote ended")
+        return verdict.ended(child.status, bytes(data))
+
+    def close(self) -> None:
+        """End all processes of the sandbox."""
+        with self._lock:
+            self._closed = True
+            self._zygote.close()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _hand_over(child: Child, encoded: Encoded, code: str) -> float:
+    """Send the request; the time at which the child had it. What fails here is the machinery's fault."""
+    text = code.encode("utf-8", "surrogatepass")
+    head = REQUEST.pack(len(text), len(encoded.description), len(encoded.block))
+    try:
+        child.stream.settimeout(SEND_SECONDS)
+        child.stream.sendall(b"".join([head, text, encoded.description]))
+        child.stream.sendall(encoded.block)
+    except TimeoutError:
+        raise MachineryError("a sandbox child did not take its request in time") from None
+    except OSError:
+        pass  # it ended: it may have said why
+    try:
+        said = child.stream.recv(1)
+        if said != RECEIVED:
+            reason = child.stream.recv(1000).decode("utf-8", "replace") if said else "it ended without a word"
+            raise MachineryError(f"a sandbox child did not take its request: {reason}")
+    except OSError as e:
+        raise MachineryError(f"a sandbox child did not take its request: {e}") from None
+    return time.monotonic()
+
+
+def _stop(zygote: Zygote, child: Child, wall: float, data: bytearray) -> Execution:
+    """Time is up: learn the line if the child still tells it."""
+    zygote.trace(child)
+    deadline = time.monotonic() + _TRACE_SECONDS
+    trace = bytearray()
+    while verdict.trace_line(trace) is None and (left := deadline - time.monotonic()) > 0 and len(trace) < _GARBAGE:
+        try:
+            child.stream.settimeout(left)
+            chunk = child.stream.recv(1 << 14)
+        except OSError:
+            break
+        if not chunk:
+            break
+        trace += chunk
+    return verdict.timed_out(wall, bytes(trace))
