@@ -31,7 +31,8 @@ class DataConfig(Config):
     ids_file: str = ""
     """Only the questions whose ids are in this file, one a line."""
     programs: str = ""
-    """WikiTQ only: labels for its questions, a JSON file of step programs by question (TrustUQA's layout)."""
+    """WikiTQ only: labels for its questions, a JSON file of step programs by question (TrustUQA's layout);
+    for training questions by default ``wtq_train_programs.json`` in ``path``, where that is."""
     knowledge: str = ""
     """``files`` only: what questions without their own ``knowledge`` are asked over."""
     store: str = ""

@@ -24,13 +24,13 @@ _ESCAPES = {r"\n": "\n", r"\p": "|", r"\\": "\\"}
 
 
 def read(config: DataConfig) -> Loaded:
-    """Questions whose table is there; ``gold.answers`` are the items of ``targetValue``.
+    """Questions whose table is there; ``gold.answers`` are the items of ``targetValue``,
     ``gold.canon`` those of ``targetCanon`` where the tagged file exists.
     """
     root = folder(config.path)
     file = first_file(root, [f"data/{n}" for n in _FILES[config.split]])
     canon = _canonical(file)
-    programs = _programs(config.programs)
+    programs = _programs(root, config)
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     for row in _rows(file):
@@ -94,11 +94,12 @@ def _canonical(file: Path) -> dict[str, tuple[str, ...]]:
     return {row["id"]: tuple(items(row["targetCanon"])) for row in _rows(tagged) if "targetCanon" in row}
 
 
-def _programs(path: str) -> dict[str, str]:
+def _programs(root: Path, config: DataConfig) -> dict[str, str]:
     """Step programs by question. The questions alone don't name their table: verification decides."""
-    if not path:
+    path = Path(config.programs) if config.programs else root / "wtq_train_programs.json"
+    if not config.programs and (config.split != "train" or not path.is_file()):
         return {}
-    data = read_json(Path(path))
+    data = read_json(path)
     if not isinstance(data, dict) or not all(isinstance(v, str) for v in data.values()):
         raise UserError(f"{path} must hold a JSON object of step programs by question")
     return data
