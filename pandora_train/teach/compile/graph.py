@@ -27,7 +27,7 @@ def compile_sexpr(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph
 
     Raises :class:`Unsupported` with a named reason.
     """
-    graph = knowledge if isinstance(knowledge, Graph) else open_graph(knowledge.store, knowledge.layers)
+    graph = knowledge if isinstance(knowledge, Graph) else open_graph(knowledge)
     return _Sexpr(GraphSteps(boxes, graph, names)).compile(parse_sexpr(program))
 
 
@@ -39,7 +39,7 @@ def compile_path(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph,
     """
     if isinstance(knowledge, GraphKnowledge):
         topic = topic or (knowledge.topics[0] if len(knowledge.topics) == 1 else "")
-        knowledge = open_graph(knowledge.store, knowledge.layers)
+        knowledge = open_graph(knowledge)
     if not topic:
         raise Unsupported("path without one topic")
     steps = GraphSteps(boxes, knowledge)

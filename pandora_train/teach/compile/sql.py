@@ -13,6 +13,7 @@ from pandora_train.box.box import BoxSet
 from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
 from pandora_train.teach.compile.sql_scope import Context, Relation, Scope, catalog, listed
 from pandora_train.teach.compile.sql_select import compile_select
+from pandora_train.teach.compile.sql_sets import compile_set
 from pandora_train.teach.compile.sql_where import condition
 
 
@@ -45,6 +46,8 @@ def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relat
         return _query(context, node.this, outer)
     if isinstance(node, exp.Select):
         return compile_select(context, node, outer)
+    if isinstance(node, exp.SetOperation):
+        return compile_set(context, node, outer)
     raise Unsupported("query", type(node).__name__)
 
 

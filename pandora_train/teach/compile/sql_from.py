@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
-from pandora_train.teach.compile.sql_scope import Column, Context, Frame, Relation, Scope, Table, listed, quoted
+from pandora_train.teach.compile.sql_scope import (
+    Column,
+    Context,
+    Frame,
+    Relation,
+    Scope,
+    Table,
+    fresh_column,
+    listed,
+    quoted,
+)
 
 
 @dataclass(frozen=True)
@@ -168,8 +178,8 @@ def _in_order(context: Context, sources: list[Source], where: list[exp.Expressio
 
 
 def _merge(context: Context, frame: Frame, source: Source, keys: Keys) -> Frame:
-    writer, right = context.writer, source.frame
-    code_right, keys = _prepared(source, keys)
+    frame, source, keys = _numbers_on_both_sides(context, frame, source, keys)
+    writer, right, code_right = context.writer, source.frame, _right_code(source, keys)
     left_names, right_names = [k[0].name for k in keys], [k[1].name for k in keys]
     if not keys:
         how = ["how='cross'"]
@@ -190,16 +200,42 @@ def _merge(context: Context, frame: Frame, source: Source, keys: Keys) -> Frame:
     return Frame(var, tables, empty, frame.equal + source.frame.equal + equal)
 
 
-def _prepared(source: Source, keys: Keys) -> tuple[str, Keys]:
-    """The right side's code: without NULL keys where both sides have them (pandas would match those)."""
+def _numbers_on_both_sides(context: Context, frame: Frame, source: Source,
+                           keys: Keys) -> tuple[Frame, Source, Keys]:
+    """Where text meets numbers in a key, a new column holds the text read as numbers."""
+    found: Keys = []
     for left, right in keys:
-        if (left.kind == "text") != (right.kind == "text") or "mixed" in (left.kind, right.kind):
-            raise Unsupported("join of text with numbers", f"{left.name}, {right.name}")
-    drop = [right.name for left, right in keys if left.nullable and right.nullable]
-    code = source.frame.var + (f".dropna(subset={drop!r})" if drop else "")
+        if (left.kind == "text") == (right.kind == "text") and "mixed" not in (left.kind, right.kind):
+            found.append((left, right))
+        elif left.kind in ("text", "mixed"):
+            frame, left = _number_column(context, frame, left)
+            found.append((left, right))
+        else:
+            changed, right = _number_column(context, source.frame, right)
+            source = replace(source, frame=changed)
+            found.append((left, right))
+    return frame, source, found
+
+
+def _number_column(context: Context, frame: Frame, column: Column) -> tuple[Frame, Column]:
+    name = fresh_column(frame, f"{column.name}_number")
+    var = frame.var if frame.var.startswith("joined") else context.writer.name(frame.tables[0].title)
+    code = f"pd.to_numeric({frame.var}[{column.name!r}], errors='coerce')"
+    cell = f"{name}={code}" if name.isidentifier() else f"**{{{name!r}: {code}}}"
+    context.writer.step(f"Read {column.name} of {frame.tables[0].title} as a number, {name}.",
+                        f"{var} = {frame.var}.assign({cell})")
+    added = Column(name, "float", True, column.unique)
+    (*others, last) = frame.tables
+    table = replace(last, columns=last.columns | {name.lower(): added}, whole=False)
+    return replace(frame, var=var, tables=(*others, table)), added
+
+
+def _right_code(source: Source, keys: Keys) -> str:
+    """The right side's code: without NULL keys where both sides have them (pandas would match those)."""
     if source.side and any(a.name == b.name for a, b in keys):
-        raise Unsupported("left join on columns of one name", code)
-    return code, keys
+        raise Unsupported("left join on columns of one name", source.frame.var)
+    drop = [right.name for left, right in keys if left.nullable and right.nullable]
+    return source.frame.var + (f".dropna(subset={drop!r})" if drop else "")
 
 
 def _suffixes(context: Context, frame: Frame, source: Source, shared: set[str]) -> tuple[str, str] | None:

@@ -26,8 +26,8 @@ class Column:
     unique: bool = False
     affinity: bool = True
     """SQLite applies a stored column's type to what it is compared with, but not an expression's."""
-    negative: bool = True
-    """Whether numbers below or equal to zero occur (they matter for integer division)."""
+    series: pd.Series | None = field(default=None, compare=False, repr=False)
+    """The stored values, when it is a column of a BOX: some rules depend on what it holds."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,7 @@ def _table(box: Box) -> Table:
         series = box.frame[name]
         kind = _kind(series)
         nullable = bool(series.isna().any())
-        negative = bool((series.dropna() <= 0).any()) if kind in ("int", "float") else True
-        column = Column(name, kind, nullable, bool(not nullable and series.is_unique), True, negative)
+        column = Column(name, kind, nullable, bool(not nullable and series.is_unique), True, series)
         columns.setdefault(box.original_fields.get(name, name).lower(), column)
         columns.setdefault(name.lower(), column)
     return Table("", box.name, columns, whole=True)

@@ -13,11 +13,9 @@ from pandora_train.teach.compile.sql_scope import (
     Column,
     Context,
     Frame,
-    Mask,
     Relation,
     Scope,
     Value,
-    listed,
     quoted,
 )
 from pandora_train.teach.compile.sql_values import value
@@ -30,7 +28,7 @@ def compile_select(context: Context, select: exp.Select, outer: Scope | None) ->
     scope = Scope(context, joined.frame, joined.frame, outer=outer, aliases=_aliases(select))
     scope = _filter(scope, list(joined.conditions), "filtered")
     parts = _outputs(scope, select)
-    order = _order(select, parts)
+    order = order_by(select, parts)
     having = select.args.get("having")
     needed = [*parts, *([having.this] if having else []), *(o.this for o in order)]
     keys = select.args.get("group")
@@ -41,7 +39,7 @@ def compile_select(context: Context, select: exp.Select, outer: Scope | None) ->
         return _whole(scope, select, parts)
     if having:
         scope = _filter(scope, conjuncts(having.this), "kept")
-    return _finish(scope, select, parts, order)
+    return finish(scope, select, parts, order, bool(select.args.get("distinct")))
 
 
 def _aliases(select: exp.Select) -> dict[str, exp.Expression]:
@@ -52,8 +50,7 @@ def _outputs(scope: Scope, select: exp.Select) -> list[exp.Expression]:
     """The select list with stars written out."""
     found: list[exp.Expression] = []
     for node in select.expressions:
-        star = isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
-        if not star:
+        if not node.is_star or isinstance(node, exp.Count):
             found.append(node)
             continue
         wanted = node.table.lower() if isinstance(node, exp.Column) else ""
@@ -77,12 +74,11 @@ def _position(key: exp.Expression, parts: list[exp.Expression]) -> exp.Expressio
     return key
 
 
-def _order(select: exp.Select, parts: list[exp.Expression]) -> list[exp.Ordered]:
-    order = select.args.get("order")
-    if not order:
-        return []
-    return [o.copy() if o.this is (p := _position(o.this, parts)) else exp.Ordered(this=p.copy(), desc=o.args.get("desc"))
-            for o in order.expressions]
+def order_by(query: exp.Query, parts: list[exp.Expression]) -> list[exp.Ordered]:
+    """The ORDER BY terms; a number means an output column."""
+    order = query.args.get("order")
+    return [exp.Ordered(this=_position(o.this, parts).copy(), desc=o.args.get("desc"))
+            for o in (order.expressions if order else [])]
 
 
 # --- where and having ---------------------------------------------------------------------------------
@@ -102,7 +98,8 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
         writer.step(f"Keep {words}.", line)
     else:
         first, *rest = [m.operand for m in masks]
-        writer.step(f"Keep {words}.", f"{var} = {frame.var}[", f"    {first}", *(f"    & {m}" for m in rest), "]")
+        lines = [f"    {first}", *(f"    & {m}" for m in rest)]
+        writer.step(f"Keep {words}.", f"{var} = {frame.var}[", *lines, "]")
     return scope.over(frame.named(var, may_be_empty=True))
 
 
@@ -110,7 +107,9 @@ def _rows_of(frame: Frame) -> str:
     titles = [t.title for t in frame.tables if t.title]
     if frame.computed:
         return "the groups"
-    return f"the rows of {frame.var}" if titles == [frame.var] else "the joined rows" if len(titles) > 1 else "the rows"
+    if titles == [frame.var]:
+        return f"the rows of {frame.var}"
+    return "the joined rows" if len(titles) > 1 else "the rows"
 
 
 # --- one row over everything --------------------------------------------------------------------------
@@ -128,7 +127,7 @@ def _whole(scope: Scope, select: exp.Select, parts: list[exp.Expression]) -> Rel
 
 
 def _names(parts: list[exp.Expression]) -> tuple[str, ...]:
-    return tuple((p.alias or p.name if isinstance(p, (exp.Alias, exp.Column)) else p.sql()).lower() for p in parts)
+    return tuple((p.alias_or_name or p.sql()).lower() for p in parts)
 
 
 # --- order, limit, projection -------------------------------------------------------------------------
@@ -143,12 +142,13 @@ class Key:
     descending: bool
 
 
-def _finish(scope: Scope, select: exp.Select, parts: list[exp.Expression], order: list[exp.Ordered]) -> Relation:
+def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: list[exp.Ordered],
+           distinct: bool) -> Relation:
+    """Write ORDER BY and LIMIT; the projection to ``parts`` and DISTINCT are left to the reader."""
     keys, scope = _sort_keys(scope, order)
     columns, scope = _columns(scope, parts)
     writer = scope.context.writer
-    limit, offset = _count(select, "limit"), _count(select, "offset") or 0
-    distinct = bool(select.args.get("distinct"))
+    limit, offset = _count(query, "limit"), _count(query, "offset") or 0
     frame, names = scope.frame, _names(parts)
     sort = _sort_code(keys)
     cut = _cut_code(limit, offset)

@@ -17,6 +17,7 @@ from pandora_train.teach.compile.sql_scope import (
     resolve,
     signature,
 )
+from pandora_train.teach.compile.sql_types import as_number, number, text
 
 
 def value(scope: Scope, node: exp.Expression) -> Value:
@@ -56,20 +57,6 @@ def literal(scope: Scope, node: exp.Expression) -> Value | None:
     return None
 
 
-def text(content: str) -> Value:
-    """A string constant."""
-    return Value(repr(content), "text", repr(content), scalar=True, literal=content)
-
-
-def number(digits: str) -> Value:
-    """A numeric constant as written."""
-    if re.fullmatch(r"-?\d+", digits):
-        whole = int(digits)
-        return Value(str(whole), "int", str(whole), scalar=True, literal=whole)
-    real = float(digits)
-    return Value(repr(real), "float", repr(real), scalar=True, literal=real)
-
-
 def _column(scope: Scope, node: exp.Column) -> Value:
     alias = scope.aliases.get(node.name.lower()) if not node.table else None
     if alias is not None and scope.frame.find("", node.name.lower()) is None:
@@ -86,35 +73,38 @@ _WORDS: dict[type[exp.Expression], str] = {exp.Add: "plus", exp.Sub: "minus", ex
 
 
 def _arithmetic(scope: Scope, node: exp.Expression) -> Value:
-    left, right = value(scope, node.this), value(scope, node.expression)
-    left, right = as_number(left), as_number(right)
+    left, right = as_number(value(scope, node.this)), as_number(value(scope, node.expression))
     kind: Kind = "int" if left.kind == right.kind == "int" else "float"
-    symbol = _SYMBOLS[type(node)]
-    if isinstance(node, exp.Div):
-        symbol = "//" if kind == "int" else "/"
-        if kind == "int" and (_may_be_negative(left) or _may_be_negative(right)):
-            raise Unsupported("integer division of negative numbers", node.sql())
-        if right.literal == 0:
-            raise Unsupported("division by zero", node.sql())
-    return Value(f"{left.operand} {symbol} {right.operand}", kind,
-                 f"{left.english} {_WORDS[type(node)]} {right.english}", left.nullable or right.nullable,
-                 scalar=left.scalar and right.scalar, tight=False)
+    english = f"{left.english} {_WORDS[type(node)]} {right.english}"
+    scalar = left.scalar and right.scalar
+    nullable = left.nullable or right.nullable
+    if not isinstance(node, (exp.Div, exp.Mod)):
+        code = f"{left.operand} {_SYMBOLS[type(node)]} {right.operand}"
+        return Value(code, kind, english, nullable, scalar, tight=False)
+    divisor, symbol = right.operand, _SYMBOLS[type(node)]
+    if not _at_least(right, 1) and not scalar:  # dividing by zero gives NULL
+        nullable = nullable or not right.scalar
+        divisor = divisor if right.scalar else f"{divisor}.replace(0, np.nan)"
+    if right.literal == 0 or isinstance(node, exp.Mod) and not (_at_least(left, 0) and kind == "int"):
+        raise Unsupported("division by zero or remainder of negative numbers", node.sql())
+    if isinstance(node, exp.Mod) or (kind == "int" and _at_least(left, 0) and _at_least(right, 0)):
+        symbol = "%" if isinstance(node, exp.Mod) else "//"  # floor and truncation agree
+        return Value(f"{left.operand} {symbol} {divisor}", kind, english, nullable, scalar, tight=False)
+    code = f"{left.operand} / {divisor}"
+    if kind == "int":
+        return Value(f"np.trunc({code})", kind, english, nullable, scalar)
+    return Value(code, kind, english, nullable, scalar, tight=False)
 
 
-def _may_be_negative(part: Value) -> bool:
+def _at_least(part: Value, least: int) -> bool:
+    """Whether all values are known to be ``least`` or more."""
     if isinstance(part.literal, (int, float)):
-        return part.literal <= 0
-    return part.column is None or part.column.negative
-
-
-def as_number(part: Value) -> Value:
-    """SQLite's reading of an operand of arithmetic, SUM or AVG: text counts as the number it starts with."""
-    if part.numeric:
-        return part
-    if part.kind == "text" and not part.scalar:
-        return replace(part, code=f"pd.to_numeric({part.code}, errors='coerce').fillna(0)", kind="float",
-                       tight=True, column=None)
-    raise Unsupported("arithmetic on text", part.english)
+        return part.literal >= least
+    if part.code.startswith("len("):
+        return least <= 0
+    if part.column is None or part.column.series is None or not part.numeric:
+        return False
+    return bool((part.column.series.dropna() >= least).all())
 
 
 # --- aggregates ---------------------------------------------------------------------------------------
@@ -194,18 +184,24 @@ def _aggregate(scope: Scope, node: exp.AggFunc) -> Value:
     return Value(code, kind, english, nullable, scalar=True)
 
 
+def hold(scope: Scope, found: Value) -> Value:
+    """Write a value over all rows into a named variable."""
+    writer = scope.context.writer
+    name = writer.name(_variable(found))
+    writer.step(f"Find {found.english}, {name}.", f"{name} = {found.code}")
+    return replace(found, code=name, english=name, tight=True, column=None)
+
+
 def _subquery(scope: Scope, node: exp.Subquery) -> Value:
     """A subquery that stands for one value; a named variable holds it."""
     relation = scope.context.query(scope.context, node.this, scope)
-    writer = scope.context.writer
+    if len(relation.scalars or relation.outputs) != 1:
+        raise Unsupported("subquery of several columns", node.sql())
     if relation.scalars:
-        (found,) = relation.scalars
-        name = writer.name(_variable(found))
-        writer.step(f"Find {found.english}, {name}." if found.code else "", f"{name} = {found.code}")
-        return replace(found, code=name, english=name, tight=True, column=None)
-    (column,) = relation.outputs
+        return hold(scope, relation.scalars[0])
+    writer, column = scope.context.writer, relation.outputs[0]
     name = writer.name(column.name)
-    series = f"{relation.frame.var}[{column.name!r}]"
+    series = f"{relation.frame.var}[{column.name!r}]{relation.cut}"
     first = f"{series}.iloc[0]" if not relation.frame.may_be_empty else f"{series}.head(1).max()"
     writer.step(f"Take its {column.name} as {name}.", f"{name} = {first}")
     nullable = column.nullable or relation.frame.may_be_empty

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
 from pandora_train.teach.compile.sql_scope import Column, Mask, Relation, Scope, Value, listed
-from pandora_train.teach.compile.sql_values import number, text, value
+from pandora_train.teach.compile.sql_types import numbers_only, same_type
+from pandora_train.teach.compile.sql_values import hold, value
 
 _SYMBOLS: dict[type[exp.Expression], str] = {exp.EQ: "==", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=",
                                              exp.LT: "<", exp.LTE: "<="}
@@ -59,56 +60,38 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
         left, right, symbol = right, left, _MIRRORED[symbol]
     if left.scalar:
         raise Unsupported("condition without a column", f"{left.code} {symbol} {right.code}")
-    left, right = _same_type(left, right, symbol)
-    mask = Mask(f"{left.operand} {symbol} {right.operand}", f"{left.english} {_WORDS[symbol]} {right.english}")
-    guards = [] if symbol != "!=" else [v for v in (left, right) if v.nullable and not v.scalar]
-    return _guarded(mask, guards)
+    english = f"{left.english} {_WORDS[symbol]} {right.english}"
+    mixed = left.kind == "mixed" and symbol in (">", ">=")
+    if right.kind == "mixed" and symbol not in ("==", "!="):
+        raise Unsupported("mixed column compared", english)
+    left, right = same_type(left, right, symbol)
+    mask = Mask(f"{left.operand} {symbol} {right.operand}", english)
+    if mixed:  # SQLite sorts text after all numbers
+        stored = left.code.removeprefix("pd.to_numeric(").removesuffix(", errors='coerce')")
+        text_too = Mask(f"{left.code}.isna() & {stored}.notna()", f"{stored} is text")
+        return combine([mask, text_too], conjunction=False)
+    if symbol != "!=":
+        return mask
+    return _guarded(mask, [v for v in (left, right) if v.nullable])
 
 
 def _guarded(mask: Mask, values: list[Value]) -> Mask:
     """NULL is never unequal in SQL, while NaN is in pandas."""
     if not values:
         return mask
-    code = " & ".join([mask.operand] + [f"{v.operand}.notna()" for v in values])
+    guards = [f"pd.notna({v.code})" if v.scalar else f"{v.operand}.notna()" for v in values]
+    code = " & ".join([mask.operand, *guards])
     return Mask(code, f"{mask.english} and not missing")
-
-
-def _same_type(left: Value, right: Value, symbol: str) -> tuple[Value, Value]:
-    """Apply SQLite's column affinity: text meets text, numbers meet numbers."""
-    if left.kind == right.kind or (left.numeric and right.numeric):
-        return left, right
-    if right.literal is not None:
-        if left.kind == "text" and isinstance(right.literal, (int, float)):
-            return left, replace(text(str(right.literal)), english=right.english)
-        if left.numeric and left.affinity and isinstance(right.literal, str):
-            if is_number(right.literal):
-                return left, number(right.literal.strip())
-            if symbol in ("==", "!="):
-                return left, right
-    if left.affinity and right.affinity and {left.kind, right.kind} <= {"text", "int", "float"}:
-        return _numbers(left), _numbers(right)
-    raise Unsupported("text compared with numbers", f"{left.code} {symbol} {right.code}")
-
-
-def _numbers(part: Value) -> Value:
-    if part.numeric:
-        return part
-    return replace(part, code=f"pd.to_numeric({part.code}, errors='coerce')", kind="float", nullable=True,
-                   tight=True)
-
-
-def is_number(content: str) -> bool:
-    """Whether SQLite's numeric affinity turns this text into a number."""
-    return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", content) is not None
 
 
 def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     subject = value(scope, node.this)
     low, high = value(scope, node.args["low"]), value(scope, node.args["high"])
-    if not positive or subject.scalar:
-        parts = [compare(subject, low, ">=" if positive else "<"), compare(subject, high, "<=" if positive else ">")]
+    if not positive or subject.scalar or subject.kind == "mixed":
+        parts = [compare(subject, low, ">=" if positive else "<"),
+                 compare(subject, high, "<=" if positive else ">")]
         return combine(parts, positive)
-    low, high = _same_type(subject, low, ">=")[1], _same_type(subject, high, "<=")[1]
+    low, high = same_type(subject, low, ">=")[1], same_type(subject, high, "<=")[1]
     return Mask(f"{subject.operand}.between({low.code}, {high.code})",
                 f"{subject.english} is between {low.english} and {high.english}", tight=True)
 
@@ -130,7 +113,7 @@ def _like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     if subject.scalar or not isinstance(pattern.literal, (str, int, float)):
         raise Unsupported("LIKE with a pattern that is no constant", node.sql())
     subject_text = subject.operand if subject.kind == "text" else f"{subject.operand}.astype(str)"
-    if subject.kind == "mixed" or (subject.numeric and subject.nullable):
+    if subject.kind == "mixed" and subject.nullable:
         raise Unsupported("LIKE on numbers", node.sql())
     call, english = _like_call(str(pattern.literal))
     code = f"{subject_text}{call}"
@@ -171,7 +154,7 @@ def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     query = node.args.get("query")
     if query is not None:
         return _in_query(scope, subject, query, positive)
-    options = [_same_type(subject, value(scope, item), "==")[1] for item in node.expressions]
+    options = [same_type(subject, value(scope, item), "==")[1] for item in node.expressions]
     if any(o.literal is None for o in options):
         raise Unsupported("IN list that is not constant", node.sql())
     items, words = ", ".join(o.code for o in options), listed([o.english for o in options], "or")
@@ -184,17 +167,22 @@ def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
 def _in_query(scope: Scope, subject: Value, query: exp.Expression, positive: bool) -> Mask:
     inner = query.this if isinstance(query, exp.Subquery) else query
     relation = scope.context.query(scope.context, inner, scope)
-    if relation.scalars or len(relation.outputs) != 1:
-        raise Unsupported("IN over an aggregate", query.sql())
+    if relation.scalars:
+        (found,) = relation.scalars
+        return compare(subject, hold(scope, found), "==" if positive else "!=")
+    if len(relation.outputs) != 1:
+        raise Unsupported("IN over several columns", query.sql())
     column = relation.outputs[0]
-    if (column.kind == "text") != (subject.kind == "text"):
-        raise Unsupported("text compared with numbers", query.sql())
+    if subject.kind == "text" and column.kind in ("int", "float"):
+        subject = numbers_only(subject)
     return membership(subject, relation, column, positive)
 
 
 def membership(subject: Value, relation: Relation, column: Column, positive: bool) -> Mask:
     """``subject [NOT] IN relation``: NULL is in nothing, and nothing is outside a set that holds NULL."""
-    series = f"{relation.frame.var}[{column.name!r}]"
+    series = f"{relation.frame.var}[{column.name!r}]{relation.cut}"
+    if subject.numeric and column.kind == "text":
+        series = f"pd.to_numeric({series}, errors='coerce')"
     if column.nullable and subject.nullable and positive:
         series += ".dropna()"
     inside = f"{subject.operand}.isin({series})"
@@ -203,7 +191,7 @@ def membership(subject: Value, relation: Relation, column: Column, positive: boo
         return Mask(inside, f"{subject.english} is among {where}", tight=True)
     mask = Mask(f"~{inside}", f"{subject.english} is not among {where}", tight=True)
     if column.nullable:
-        raise Unsupported("NOT IN over values with NULL", subject.code)
+        mask = Mask(f"{mask.code} & {series}.notna().all()", f"{mask.english}, none of which is missing")
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
