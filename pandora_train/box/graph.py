@@ -31,7 +31,7 @@ def graph_boxes(knowledge: GraphKnowledge) -> BoxSet:
     Raises :class:`~pandora_train.errors.UserError` for a store that can't be read. A topic that is not in
     the graph is told in the notes.
     """
-    graph = open_graph(knowledge.store, knowledge.layers)
+    graph = open_graph(knowledge)
     return boxes_of(graph, knowledge.topics, knowledge.hops, knowledge.relations)
 
 

@@ -18,12 +18,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from pandora_train.errors import UserError
+from pandora_train.records import GraphKnowledge
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Strings = Sequence[str] | npt.NDArray[np.object_]
 LITERAL_RANGES = {"type.int", "type.float", "type.datetime", "type.boolean", "type.text", "type.rawstring"}
 NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+RDF_SUFFIXES = {".nt", ".ttl", ".rdf", ".nq", ".trig", ".owl"}
 EXPLORED = {"aog", "gnnrag"}
 
 
@@ -210,17 +212,30 @@ def _numeric(nodes: npt.NDArray[np.object_], relation: Ints, tail: Ints, ranges:
 # --- reading stores -----------------------------------------------------------------------------------
 
 
-def open_graph(store: str, layers: str = "all") -> Graph:
-    """The indexed store: a fragment folder, a tab-separated triple file, or an RDF file; read once.
+def open_graph(knowledge: GraphKnowledge) -> Graph:
+    """The indexed store, read once per process: a fragment folder, a triple file (tab-separated) or RDF.
 
-    Raises :class:`UserError` when there is nothing there or it can't be read as triples.
+    Behind a URL it is the topics' neighbourhood alone, fetched from the SPARQL endpoint. Raises
+    :class:`UserError` when there is nothing there or it can't be read as triples.
     """
-    path = Path(store)
+    if knowledge.store.startswith(("http://", "https://")):
+        return _fetch(knowledge)
+    path = Path(knowledge.store).expanduser()
     if not path.exists():
-        raise UserError(f"no graph store {store}: give a triple or RDF file, a folder or a URL")
-    if layers not in ("all", "explored"):
-        raise UserError(f"unknown layers '{layers}': all or explored")
-    return _open(str(path.resolve()), layers, path.stat().st_mtime_ns)
+        raise UserError(f"no graph store {path}: give a triple or RDF file, a fragment folder or a URL")
+    if knowledge.layers not in ("all", "explored"):
+        raise UserError(f"unknown layers '{knowledge.layers}': all or explored")
+    changed = path / "triples.tsv" if path.is_dir() else path
+    if not changed.is_file():
+        raise UserError(f"{path} has no triples.tsv (columns head, relation, tail, layers)")
+    return _open(str(path.resolve()), knowledge.layers, changed.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _fetch(knowledge: GraphKnowledge) -> Graph:
+    from pandora_train.box.endpoint import endpoint_graph
+
+    return endpoint_graph(knowledge)
 
 
 @lru_cache(maxsize=8)
@@ -228,6 +243,10 @@ def _open(store: str, layers: str, _changed: int) -> Graph:
     path = Path(store)
     if path.is_dir():
         return _fragment(path, layers)
+    if path.suffix.lower() in RDF_SUFFIXES:
+        from pandora_train.box.rdf import rdf_file
+
+        return rdf_file(path)
     return _triple_file(path)
 
 
@@ -243,8 +262,6 @@ def _tsv(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
 def _fragment(folder: Path, layers: str) -> Graph:
     """``triples.tsv``, ``relation_roles.tsv``, ``names.tsv``; never the types or the question triples,
     which come from gold queries."""
-    if not (folder / "triples.tsv").is_file():
-        raise UserError(f"{folder} has no triples.tsv (columns head, relation, tail, layers)")
     triples = _tsv(folder / "triples.tsv")
     if layers == "explored":
         seen = [not EXPLORED.isdisjoint(text.split(",")) for text in triples["layers"]]

@@ -284,8 +284,8 @@ class GraphSteps:
 
 def _mergeable(left: Pick, right: Pick) -> bool:
     """Whether rows that satisfy both are the rows of subjects that satisfy both (all combinations exist)."""
-    return (left.box is right.box and left.answer == right.answer == left.subject and not left.rows and not right.rows
-            and not (left.used & right.used))
+    return (left.box is right.box and left.answer == right.answer == left.subject
+            and not left.rows and not right.rows and not (left.used & right.used))
 
 
 def _last(name: str) -> str:
