@@ -1,0 +1,114 @@
+"""Resumable checkpoints: written beside, flushed, then renamed, so that a kill leaves an old or a new one.
+
+``checkpoints/step-00000020/`` holds the adapter, AdamW's state, torch's random states and the position; the
+learning rate and the order of rows follow from the position. The two newest are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel
+
+KEPT = 2
+
+
+class Position(BaseModel):
+    """Where a run stands after an optimizer step."""
+
+    step: int = 0
+    """Optimizer steps done."""
+    best: float | None = None
+    """Lowest held-out loss so far."""
+    since_best: int = 0
+    """Held-out losses since then."""
+    tokens: int = 0
+    """Labelled tokens trained on so far."""
+    stopped: bool = False
+    """Ended early."""
+
+
+def save_checkpoint(run: Path, position: Position, parameters: list[torch.nn.Parameter],
+                    optimizer: torch.optim.Optimizer) -> None:
+    """Write the checkpoint of ``position`` and drop all but the newest two."""
+    folder = run / "checkpoints" / f"step-{position.step:08d}"
+    if folder.exists():
+        return
+    with replacing(folder) as temporary:
+        state = {"adapter": [p.detach() for p in parameters], "optimizer": optimizer.state_dict(),
+                 "cpu": torch.get_rng_state(),
+                 "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+        torch.save(state, temporary / "state.pt")
+        (temporary / "position.json").write_text(position.model_dump_json(), encoding="utf-8")
+    for old in checkpoints(run)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def load_checkpoint(run: Path, parameters: list[torch.nn.Parameter],
+                    optimizer: torch.optim.Optimizer) -> Position:
+    """Take up the newest checkpoint; a run without one starts at step 0."""
+    found = checkpoints(run)
+    if not found:
+        return Position()
+    state: dict[str, Any] = torch.load(found[-1] / "state.pt", map_location="cpu", weights_only=True)
+    with torch.no_grad():
+        for parameter, saved in zip(parameters, state["adapter"], strict=True):
+            parameter.copy_(saved)
+    optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["cpu"])
+    if torch.cuda.is_available() and state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])
+    return Position.model_validate_json((found[-1] / "position.json").read_text(encoding="utf-8"))
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """Complete checkpoints of a run, oldest first."""
+    return sorted((run / "checkpoints").glob("step-" + "[0-9]" * 8))
+
+
+def cut_metrics(file: Path, step: int) -> None:
+    """Drop lines of ``metrics.jsonl`` past ``step``: those steps are run again."""
+    if not file.exists():
+        return
+    kept = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except (ValueError, KeyError):
+            continue  # a line that a kill left half written
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text("".join(kept), encoding="utf-8")
+    temporary.replace(file)
+
+
+class replacing:
+    """A folder to fill; on success it takes the place of ``folder`` by renaming, flushed to disk first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.temporary = folder.with_name(f".{folder.name}.tmp")
+
+    def __enter__(self) -> Path:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir(parents=True)
+        return self.temporary
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        for file in self.temporary.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as f:
+                    os.fsync(f.fileno())
+        old = self.folder.with_name(f".{self.folder.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self.folder.exists():
+            self.folder.rename(old)
+        self.temporary.rename(self.folder)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,206 @@
+"""The training loop: plan, forward, backward, step; evaluate, save; end with an adapter and its card."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from pandora_train.errors import UserError
+from pandora_train.runs import Run, write_json
+from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision, trainable
+from pandora_train.train.card import write_card
+from pandora_train.train.checkpoint import Position, cut_metrics, load_checkpoint, replacing, save_checkpoint
+from pandora_train.train.config import TrainConfig
+from pandora_train.train.encode import Sample, encode_rows
+from pandora_train.train.loss import AnswerLoss
+from pandora_train.train.plan import Plan, make_plan, micro_batches, share
+from pandora_train.train.rows import data_hash, read_rows, split
+from pandora_train.train.track import Tracker, plot
+from pandora_train.train.tree import build_tree
+
+
+def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
+    """See :func:`pandora_train.train.train`."""
+    from accelerate import Accelerator
+
+    from pandora_train.llm.weights import resolve
+
+    _refuse(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    accelerator = Accelerator(cpu=config.device == "cpu")
+    if config.device == "cuda" and accelerator.device.type != "cuda":
+        raise UserError("device: cuda, but no GPU is visible; set device: cpu")
+    rows, held_rows = split(read_rows(config.data), config.held_out, config.seed)
+    base = resolve(config.model)
+    tokenizer = load_tokenizer(base)
+    samples, counts = encode_rows(rows, tokenizer, config.max_tokens)
+    held, _ = encode_rows(held_rows, tokenizer, config.max_tokens)
+    if not samples:
+        raise UserError(f"no row of {config.data} can be trained on: {dict(counts)}")
+    data = {"data_sha256": data_hash(rows), "held_out_sha256": data_hash(held_rows), "rows": len(samples),
+            "held_out_rows": len(held), **counts}
+    if accelerator.is_main_process:
+        run_path = Run("train", config.name, config, run_dir, resume, extra=data).path
+    accelerator.wait_for_everyone()
+    if not accelerator.is_main_process:
+        run_path = Run("train", config.name, config, run_dir, True).path
+    model = load_adapted(base, config, accelerator.device)
+    check_vocabulary(model, tokenizer)
+    loop = Loop(config, model, tokenizer, accelerator, run_path, samples, held)
+    return loop.run(data)
+
+
+def _refuse(config: TrainConfig) -> None:
+    if config.layout == "shared" and config.lora.dropout:
+        raise UserError("lora.dropout must be 0 with layout: shared (one draw would serve several rows); "
+                        "set it to 0, or layout: packed")
+
+
+class Loop:
+    """One run over encoded samples. Distributed data-parallel processes each take a share of every step."""
+
+    def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, accelerator: Any, run: Path,
+                 samples: list[Sample], held: list[Sample]) -> None:
+        self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
+        self.accelerator, self.samples, self.held = accelerator, samples, held
+        self.loss = AnswerLoss(model)
+        self.parameters = trainable(model)
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=config.lr, weight_decay=config.weight_decay)
+        self.plan: Plan = make_plan(samples, config.batch_size, config.branches, config.epochs,
+                                    config.max_steps, config.seed)
+        self.dtype = precision(config, accelerator.device)
+
+    def run(self, data: dict[str, Any]) -> Path:
+        """Train to the end from wherever the run stands; returns the adapter folder."""
+        config, main = self.config, self.accelerator.is_main_process
+        at = load_checkpoint(self.run_path, self.parameters, self.optimizer)
+        if main:
+            cut_metrics(self.run_path / "metrics.jsonl", at.step)
+        began = time.perf_counter()
+        with Tracker(self.run_path, len(self.plan.steps), at.step, config, config.wandb, config.name,
+                     main) as track:
+            while at.step < len(self.plan.steps) and not at.stopped:
+                at = self.step(at, track)
+                last = at.step == len(self.plan.steps)
+                if self.held and (last or at.step % (config.eval_every or self.plan.per_epoch) == 0):
+                    at = self.evaluate(at, track)
+                if main and (last or at.stopped or at.step % config.save_every == 0):
+                    save_checkpoint(self.run_path, at, self.parameters, self.optimizer)
+        if main:
+            self.save_adapter("last", data, at)
+            plot(self.run_path)
+        adapter = self.run_path / ("best" if at.best is not None else "last")
+        if main:
+            write_json(self.run_path / "results.json", self._results(data, at, time.perf_counter() - began)
+                       | {"adapter": adapter.name})
+        self.accelerator.wait_for_everyone()
+        return adapter
+
+    def step(self, at: Position, track: Tracker) -> Position:
+        """One optimizer step: gradients of the step's rows, summed over processes, per labelled token."""
+        began = time.perf_counter()
+        rows = [self.samples[i] for i in self.plan.steps[at.step]]
+        labels = sum(r.targets for r in rows)
+        rate = self._rate(at.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        self.model.train()
+        loss = self.accumulate(rows, labels)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
+        self.optimizer.step()
+        seconds = time.perf_counter() - began
+        step = at.step + 1
+        if not math.isfinite(loss):
+            raise UserError(f"the loss is {loss} at step {step}: lower lr, or train in fp32")
+        track.log(step, loss=loss, lr=rate, grad_norm=float(norm), labels=labels, rows=len(rows),
+                  seconds=seconds, tokens_per_s=labels / seconds, rows_per_s=len(rows) / seconds)
+        return at.model_copy(update={"step": step, "tokens": at.tokens + labels})
+
+    def accumulate(self, rows: Sequence[Sample], labels: int) -> float:
+        """Gradients of ``rows`` into ``.grad``, normalised by ``labels``; the loss over all processes."""
+        mine = share(rows, self.accelerator.process_index, self.accelerator.num_processes)
+        total = torch.zeros((), device=self.accelerator.device)
+        for batch in micro_batches(mine, self.config.micro_tokens, self._shared):
+            with self._autocast():
+                loss = self.loss(build_tree(batch, self._shared).to(self.accelerator.device)) / labels
+            loss.backward()
+            total += loss.detach()
+        self._sum_gradients()
+        return float(self._sum(total))
+
+    @torch.no_grad()
+    def evaluate(self, at: Position, track: Tracker) -> Position:
+        """Held-out loss per labelled token; keeps the best adapter and says when to stop."""
+        self.model.eval()
+        mine = share(self.held, self.accelerator.process_index, self.accelerator.num_processes)
+        total = torch.zeros((), device=self.accelerator.device)
+        for batch in micro_batches(mine, self.config.micro_tokens, self._shared):
+            with self._autocast():
+                total += self.loss(build_tree(batch, self._shared).to(self.accelerator.device))
+        loss = float(self._sum(total)) / sum(s.targets for s in self.held)
+        track.log(at.step, held_out_loss=loss)
+        if at.best is None or loss < at.best:
+            at = at.model_copy(update={"best": loss, "since_best": 0})
+            if self.accelerator.is_main_process:
+                self.save_adapter("best", {"held_out_loss": loss}, at)
+            return at
+        since = at.since_best + 1
+        return at.model_copy(update={"since_best": since, "stopped": 0 < self.config.patience <= since})
+
+    def save_adapter(self, name: str, data: dict[str, Any], at: Position) -> None:
+        """Write ``best`` or ``last`` in peft's layout, with the chat template's tokenizer and a card."""
+        with replacing(self.run_path / name) as folder:
+            self.model.save_pretrained(folder, save_embedding_layers=False)
+            self.tokenizer.save_pretrained(folder)
+            write_card(folder, self.config, data, at)
+
+    @property
+    def _shared(self) -> bool:
+        return self.config.layout == "shared"
+
+    def _rate(self, step: int) -> float:
+        total, config = len(self.plan.steps), self.config
+        warm = max(1, round(config.warmup * total))
+        if step < warm:
+            return config.lr * (step + 1) / warm
+        part = (step - warm) / max(1, total - warm)
+        return config.lr * (config.lr_end + (1 - config.lr_end) * 0.5 * (1 + math.cos(math.pi * part)))
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.dtype == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.accelerator.device.type, self.dtype)
+
+    def _sum_gradients(self) -> None:
+        """Add the processes' gradients in one flat message (adapters are small; no wrapper is needed)."""
+        for p in self.parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        if self.accelerator.num_processes == 1:
+            return
+        grads = [p.grad for p in self.parameters if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in grads])
+        dist.all_reduce(flat)
+        for grad, part in zip(grads, torch.split(flat, [g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+    def _sum(self, value: torch.Tensor) -> torch.Tensor:
+        if self.accelerator.num_processes > 1:
+            dist.all_reduce(value)
+        return value
+
+    def _results(self, data: dict[str, Any], at: Position, seconds: float) -> dict[str, Any]:
+        memory = (torch.cuda.max_memory_allocated() if self.accelerator.device.type == "cuda"
+                  else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        return data | {"steps": at.step, "labelled_tokens": at.tokens, "best_held_out_loss": at.best,
+                       "seconds": seconds, "peak_memory_bytes": memory, "stopped_early": at.stopped}
