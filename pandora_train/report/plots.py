@@ -83,17 +83,17 @@ def accuracy(runs: list[RunData]) -> Plot | None:
 
 def against_k(runs: list[RunData]) -> Plot | None:
     """The main metric against the number of demonstrations, a line per benchmark (and model)."""
-    lines: dict[str, dict[int, dict[str, Any]]] = {}
+    found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     whole = [(k, r) for r in runs
              if (k := _demonstrations(r)) is not None and ablated(runs, r) in ("", "− ICR")]
-    models = {_model(r) for _, r in whole if sum(_model(r) == _model(other) for _, other in whole) > 1}
     for k, run in whole:
         for b in run.benchmarks:
-            model = f" · {_model(run)}" if len(models) > 1 else ""
             metric = _primary(run, b)
             if metric:
-                lines.setdefault(b + model, {})[k] = metric
-    lines = {name: points for name, points in lines.items() if len(points) > 1}
+                found.setdefault((b, _model(run)), {})[k] = metric
+    found = {line: points for line, points in found.items() if len(points) > 1}
+    several = len({model for _, model in found}) > 1
+    lines = {f"{b} · {model}" if several else b: points for (b, model), points in found.items()}
     if not lines:
         return None
 
@@ -102,10 +102,10 @@ def against_k(runs: list[RunData]) -> Plot | None:
         spread = 0.012 * (every[-1] - every[0])  # whiskers stand side by side
         for n, (name, points) in enumerate(lines.items()):
             ks = sorted(points)
-            found = [points[k] for k in ks]
+            metrics = [points[k] for k in ks]
             xs = [k + (n - (len(lines) - 1) / 2) * spread for k in ks]
-            axes.plot(xs, [100 * m["value"] for m in found], color=_colour(n))
-            _intervals(axes, found, xs, _colour(n), name, across=False)
+            axes.plot(xs, [100 * m["value"] for m in metrics], color=_colour(n))
+            _intervals(axes, metrics, xs, _colour(n), name, across=False)
         axes.set_xticks(every)
         axes.set_xlabel("demonstrations (K)")
         axes.set_ylabel("per cent")

@@ -114,3 +114,36 @@ def synthetic_run(folder: Path, count: int, seed: int, config: dict[str, object]
                  "questions": {"asked": len(samples), "set": "abc123", "unfinished": 0}}
         write_json(folder / "results.json", summarise(samples) | asked)
     return folder
+
+
+@pytest.fixture(scope="session")
+def large_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """10,000 samples whose prompts hold 10 of 3,000 demonstrations each, some 5,000 tokens (18 kB) a prompt."""
+    folder = synthetic_run(tmp_path_factory.mktemp("large") / "large", 1, 0)
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghiklmnoprstuvw", k=rng.randint(3, 9))) for _ in range(4000)]
+    weights = [1 / (n + 3) for n in range(len(words))]
+
+    def text(kind: str, n: int, size: int) -> PromptPart:
+        body = f"{n} " + " ".join(rng.choices(words, weights, k=size))
+        key = content_id(kind, n)
+        parts.append(json.dumps({"key": key, "text": body}))
+        return PromptPart(kind=kind, role="user" if kind in ("boxes", "question") else "system", key=key)
+
+    parts: list[str] = []
+    instruction = text("instruction", 0, 120)
+    demonstrations = [text("demonstration", n, 230) for n in range(3000)]
+    boxes = [text("boxes", n, 180) for n in range(2000)]
+    keys: dict[str, str] = {}
+    with (folder / "samples.jsonl").open("w", encoding="utf-8") as out:
+        for n in range(10_000):
+            t = trajectory(n // 4, list(METRIC)[n % 4], 1, keys)
+            prompt = (instruction, *rng.sample(demonstrations, 10), rng.choice(boxes), text("question", n, 14))
+            reasoning = " ".join(rng.choices(words, weights, k=60))
+            steps = [s.model_copy(update={"reasoning": reasoning, "reply": f"{reasoning}\n{s.code}"}) for s in t.steps]
+            t = t.model_copy(update={"prompt": prompt, "steps": tuple(steps),
+                                     "question": " ".join(rng.choices(words, weights, k=12))})
+            out.write(t.model_dump_json() + "\n")
+    (folder / "parts.jsonl").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    (folder / "results.json").unlink()
+    return folder
