@@ -20,6 +20,10 @@ class Loaded:
     unusable: dict[str, str] = field(default_factory=dict)
 
 
+class MissingFile(UserError):
+    """A file that a layout may lack, such as a split that was not downloaded."""
+
+
 def folder(path: str) -> Path:
     """``path`` as an existing folder."""
     root = Path(path).expanduser()
@@ -38,11 +42,11 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def first_file(root: Path, names: list[str]) -> Path:
-    """The first of ``names`` that exists in ``root``. Raises :class:`UserError` naming all of them."""
+    """The first of ``names`` that exists in ``root``. Raises :class:`MissingFile` naming all of them."""
     for name in names:
         if (root / name).is_file():
             return root / name
-    raise UserError(f"{root} has no {' or '.join(names)}; `pandora data` tells where the original is")
+    raise MissingFile(f"{root} has no {' or '.join(names)}; `pandora data` tells where the original is")
 
 
 def text(path: Path) -> str:
