@@ -26,7 +26,7 @@ from pathlib import Path
 from pandora_train.metrics.sqlrun import Cell, Cells
 
 TOLERANCE = 1e-9
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?inf(inity)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?inf(inity)?", re.IGNORECASE)
 _WORDS = {"True": 1, "False": 0}
 _Column = tuple[Cell, ...]
 _Keys = tuple[Hashable, ...]

@@ -7,6 +7,7 @@ a thread can't be killed), so each statement runs in a worker process and the cl
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import json
 import select
@@ -69,8 +70,9 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+            with contextlib.suppress(BrokenPipeError):  # a request that the process never read
+                if pipe is not None:
+                    pipe.close()
 
 
 class SqlPool:
