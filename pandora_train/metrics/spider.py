@@ -66,7 +66,10 @@ def _candidates(gold: GoldColumn, answers: list[_Column], ordered: bool) -> dict
     found: dict[int, _Keys] = {}
     bag = Counter(gold.keys)
     for j, column in enumerate(answers):
-        keys = tuple(map(gold.read, column))
+        read = {cell: gold.read(cell) for cell in set(column)}
+        if set(read.values()) != bag.keys():
+            continue
+        keys = tuple(read[cell] for cell in column)
         if keys == gold.keys or (not ordered and Counter(keys) == bag):
             found[j] = keys
     return found

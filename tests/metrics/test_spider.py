@@ -83,11 +83,11 @@ def test_wide_results_compare_fast() -> None:
     gold: Cells = [tuple((i * j) % 7 for j in range(40)) for i in range(500)]
     rows = [tuple(str(c) for c in reversed(row)) for row in gold]
     same: Cells = [(1,) * 30 for _ in range(200)]
-    start = time.monotonic()
+    start = time.process_time()
     assert ex_match(gold, rows[::-1], ordered=False)
     assert not ex_match(gold, [*rows[1:], rows[1]], ordered=False)
     assert ex_match(same, as_text(same), ordered=False)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_numbers_are_plainly_written() -> None:
