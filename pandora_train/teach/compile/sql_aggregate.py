@@ -61,8 +61,12 @@ def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression])
     dependent = [c for c in extra if c.name in determined]
     loose = [c for c in extra if c not in dependent]
     by += dependent
-    if any(c.nullable for c in loose):
-        raise Unsupported("bare column with NULLs beside an aggregate", listed([c.name for c in loose]))
+    if loose and (found := _extreme(aggregates)):
+        scope = _sorted_for(scope, found)
+        if len(aggregates) == 1:
+            return _extreme_rows(scope, by, loose, found, key_columns)
+    elif loose and not aggregates:
+        return _first_rows(scope, by, key_columns)
     var = _write(scope, by, aggregates, loose)
     return _grouped_scope(scope, var, by, loose, aggregates, key_columns)
 
@@ -97,7 +101,7 @@ def assigned(scope: Scope, part: Value, base: str) -> tuple[Value, Scope]:
     tables = (*scope.frame.tables, Table("", var, {name: column}))
     tables = tuple(replace(t, whole=False) for t in tables)
     frame = replace(scope.frame, var=var, tables=tables)
-    held = Value(f"{var}[{name!r}]", part.kind, part.english, part.nullable, affinity=part.affinity, column=column)
+    held = replace(part, code=f"{var}[{name!r}]", tight=True, column=column, scalar=False, literal=None)
     return held, scope.over(frame)
 
 
@@ -164,6 +168,66 @@ def _determined(frame: Frame, by: list[Column]) -> set[str]:
         known = found
 
 
+# --- columns beside aggregates that no key determines: the row of the one MIN or MAX, else any row ----
+
+
+def _extreme(aggregates: list[Aggregate]) -> Aggregate | None:
+    """The only MIN or MAX: SQLite takes bare columns from its row."""
+    found = [a for a in aggregates if a.method in ("min", "max")]
+    return found[0] if len(found) == 1 else None
+
+
+def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
+    """Sort so that the row of the extreme comes first in its group."""
+    assert extreme.argument is not None
+    assert extreme.argument.column is not None
+    name, largest = extreme.argument.column.name, extreme.method == "max"
+    var = scope.context.writer.name("ordered")
+    scope.context.writer.step(f"Sort the rows by {name}, {'largest' if largest else 'smallest'} first.",
+                              f"{var} = {scope.frame.var}.sort_values({name!r}{', ascending=False' * largest})")
+    return scope.over(scope.frame.named(var))
+
+
+def _extreme_rows(scope: Scope, by: list[Column], loose: list[Column], extreme: Aggregate,
+                  keys: dict[str, Column]) -> Scope:
+    """Keep the first row of each group: it has the extreme and the columns beside it."""
+    assert extreme.argument is not None
+    assert extreme.argument.column is not None
+    held = replace(extreme, column=replace(extreme.argument.column, affinity=False))
+    first = _first_rows(scope, by, keys)
+    computed = first.frame.computed | {held.signature: held.column}
+    return replace(first, frame=replace(first.frame, computed=computed))
+
+
+def _first_rows(scope: Scope, by: list[Column], keys: dict[str, Column]) -> Scope:
+    names = [c.name for c in by]
+    var = scope.context.writer.name("groups")
+    scope.context.writer.step(f"Keep the first row of each {listed(names)}.",
+                              f"{var} = {scope.frame.var}.drop_duplicates({quoted(names)})")
+    frame = replace(scope.frame, var=var, computed=dict(keys))
+    return replace(scope, frame=frame, mode="groups")
+
+
+def extreme_row(scope: Scope, node: exp.AggFunc) -> Scope:
+    """For MIN or MAX beside bare columns without GROUP BY: the one row that has it, in row mode."""
+    method, argument = aggregate_parts(scope, node)
+    if method not in ("min", "max") or argument is None:
+        raise Unsupported("bare column beside an aggregate", node.sql())
+    if argument.column is None:
+        argument, scope = assigned(scope, argument, "value")
+    assert argument.column is not None
+    column, largest = argument.column, method == "max"
+    var = scope.context.writer.name("top")
+    scope.context.writer.step(
+        f"Take the row with {aggregate_english(method, argument)}.",
+        f"{var} = {scope.frame.var}.sort_values({column.name!r}{', ascending=False' * largest}).head(1)")
+    frame = replace(scope.frame, var=var, computed={signature(scope, node): replace(column, affinity=False)})
+    return replace(scope, frame=frame, mode="groups")
+
+
+# --- writing the groupby ------------------------------------------------------------------------------
+
+
 def _write(scope: Scope, by: list[Column], aggregates: list[Aggregate], loose: list[Column]) -> str:
     frame, writer = scope.frame, scope.context.writer
     var = writer.name("groups")
@@ -177,11 +241,12 @@ def _write(scope: Scope, by: list[Column], aggregates: list[Aggregate], loose: l
     keys = quoted(names) + (", dropna=False" if any(c.nullable for c in by) else "")
     if [a.method for a in distinct] == ["size"] and not loose:
         name = distinct[0].column.name
-        writer.step(f"{words}, count the rows.", f"{var} = {frame.var}.groupby({keys}).size().reset_index(name={name!r})")
+        writer.step(f"{words}, count the rows.",
+                    f"{var} = {frame.var}.groupby({keys}).size().reset_index(name={name!r})")
         return var
     doing = ["count the rows" if a.method == "size" else f"take {aggregate_english(a.method, a.argument)}"
              for a in distinct] + [f"take the first {c.name}" for c in loose]
-    named = [_named(a, names[0]) for a in distinct] + [f"{_safe(c.name)}=({c.name!r}, 'first')" for c in loose]
+    named = [_named(a, names[0]) for a in distinct] + [_first(c) for c in loose]
     head, tail = f"{var} = {frame.var}.groupby({keys}).agg(", ").reset_index()"
     line = head + ", ".join(named) + tail
     lines = [line] if len(line) <= WIDTH else [head, *(f"    {n}," for n in named), tail]
@@ -191,19 +256,21 @@ def _write(scope: Scope, by: list[Column], aggregates: list[Aggregate], loose: l
 
 def _named(aggregate: Aggregate, key: str) -> str:
     """One ``name=(column, method)`` of a named aggregation."""
-    argument = aggregate.argument
+    argument, name = aggregate.argument, aggregate.column.name
     if argument is None:
-        return f"{aggregate.column.name}=({key!r}, 'size')"
+        return f"{name}=({key!r}, 'size')"
     assert argument.column is not None
+    how = repr(aggregate.method)
     if aggregate.method == "sum" and argument.nullable:
-        raise Unsupported("sum of groups with NULLs", argument.column.name)
-    return f"{aggregate.column.name}=({argument.column.name!r}, {aggregate.method!r})"
+        how = "lambda cells: cells.sum(min_count=1)"  # only NULLs add up to NULL
+    return f"{name}=({argument.column.name!r}, {how})"
 
 
-def _safe(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise Unsupported("column name that is no identifier", name)
-    return name
+def _first(column: Column) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", column.name):
+        raise Unsupported("column name that is no identifier", column.name)
+    how = "lambda cells: cells.iloc[0]" if column.nullable else "'first'"  # 'first' skips NULLs
+    return f"{column.name}=({column.name!r}, {how})"
 
 
 def _grouped_scope(scope: Scope, var: str, by: list[Column], loose: list[Column], aggregates: list[Aggregate],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
-from pandora_train.teach.compile.sql_aggregate import WIDTH, assigned, group, own_nodes
+from pandora_train.teach.compile.sql_aggregate import WIDTH, assigned, extreme_row, group, own_nodes
 from pandora_train.teach.compile.sql_from import conjuncts, from_clause
 from pandora_train.teach.compile.sql_scope import (
     Column,
@@ -17,7 +17,9 @@ from pandora_train.teach.compile.sql_scope import (
     Scope,
     Value,
     quoted,
+    signature,
 )
+from pandora_train.teach.compile.sql_types import numbers_only
 from pandora_train.teach.compile.sql_values import value
 from pandora_train.teach.compile.sql_where import combine
 
@@ -36,7 +38,13 @@ def compile_select(context: Context, select: exp.Select, outer: Scope | None) ->
         by = [_position(k, parts) for k in keys.expressions]
         scope = group(scope, by, needed)
     elif any(own_nodes(p, exp.AggFunc) for p in needed):
-        return _whole(scope, select, parts)
+        aggregates = [n for p in needed for n in own_nodes(p, exp.AggFunc)]
+        extremes = [n for n in aggregates if isinstance(n, (exp.Min, exp.Max))]
+        if not any(_bare(p) for p in needed) or not extremes:
+            return _whole(scope, select, parts)
+        if having or len({signature(scope, n) for n in aggregates}) != 1:
+            raise Unsupported("bare column beside several aggregates", select.sql())
+        scope = extreme_row(scope, extremes[0])
     if having:
         scope = _filter(scope, conjuncts(having.this), "kept")
     return finish(scope, select, parts, order, bool(select.args.get("distinct")))
@@ -104,7 +112,7 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
 
 
 def _rows_of(frame: Frame) -> str:
-    titles = [t.title for t in frame.tables if t.title]
+    titles = [t.title for t in frame.tables if t.alias]
     if frame.computed:
         return "the groups"
     if titles == [frame.var]:
@@ -126,6 +134,13 @@ def _whole(scope: Scope, select: exp.Select, parts: list[exp.Expression]) -> Rel
     return Relation(scope.frame, names=_names(parts), scalars=scalars, single_row=True)
 
 
+def _bare(node: exp.Expression) -> bool:
+    """Whether a column occurs outside aggregates and nested queries."""
+    if isinstance(node, (exp.AggFunc, exp.Query)):
+        return False
+    return isinstance(node, exp.Column) or any(_bare(child) for child in node.iter_expressions())
+
+
 def _names(parts: list[exp.Expression]) -> tuple[str, ...]:
     return tuple((p.alias_or_name or p.sql()).lower() for p in parts)
 
@@ -140,6 +155,8 @@ class Key:
     column: Column
     english: str
     descending: bool
+    missing_first: bool | None
+    """Where missing cells go; ``None`` when there are none."""
 
 
 def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: list[exp.Ordered],
@@ -178,8 +195,15 @@ def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[Key], Scope
             continue
         if part.column is None:
             part, scope = assigned(scope, part, "sort_key")
+        down = bool(node.args.get("desc"))
+        missing_first = not down if part.nullable else None  # NULL is the smallest
+        if part.kind == "mixed":
+            if part.nullable:
+                raise Unsupported("sorting text, numbers and NULLs", node.sql())
+            part, scope = assigned(scope, numbers_only(part), f"{part.english}_number")
+            missing_first = down  # text, missing here, is the largest
         assert part.column is not None
-        keys.append(Key(part.column, part.english, bool(node.args.get("desc"))))
+        keys.append(Key(part.column, part.column.name, down, missing_first))
     return keys, scope
 
 
@@ -191,10 +215,10 @@ def _sort_code(keys: list[Key]) -> str:
     down = [k.descending for k in keys]
     if any(down):
         arguments.append("ascending=False" if all(down) else f"ascending={[not d for d in down]}")
-    nullable = {k.descending for k in keys if k.column.nullable}
-    if len(nullable) > 1:
+    missing_first = {k.missing_first for k in keys if k.missing_first is not None}
+    if len(missing_first) > 1:
         raise Unsupported("sorting with NULLs both ways", "")
-    if nullable == {False}:
+    if missing_first == {True}:
         arguments.append("na_position='first'")
     return f".sort_values({', '.join(arguments)})"
 

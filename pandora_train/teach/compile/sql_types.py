@@ -78,7 +78,7 @@ def numbers_only(part: Value) -> Value:
     if isinstance(part.literal, str):
         return number(part.literal.strip()) if is_number(part.literal) else part
     return replace(part, code=f"pd.to_numeric({part.code}, errors='coerce')", kind="float", nullable=True,
-                   tight=True, column=None)
+                   english=f"{part.english} as a number", tight=True, column=None)
 
 
 def same_type(left: Value, right: Value, symbol: str) -> tuple[Value, Value]:

@@ -39,6 +39,8 @@ def value(scope: Scope, node: exp.Expression) -> Value:
         return _arithmetic(scope, node)
     if isinstance(node, exp.Subquery):
         return _subquery(scope, node)
+    if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)):
+        return _truth(scope, node)
     raise Unsupported("expression", f"{type(node).__name__}: {node.sql()}")
 
 
@@ -61,9 +63,20 @@ def _column(scope: Scope, node: exp.Column) -> Value:
     alias = scope.aliases.get(node.name.lower()) if not node.table else None
     if alias is not None and scope.frame.find("", node.name.lower()) is None:
         return value(scope, alias)
-    if scope.mode == "whole":
-        raise Unsupported("bare column beside an aggregate", node.sql())
-    return column_value(scope.frame, resolve(scope, node))
+    column = resolve(scope, node)
+    found = column_value(scope.frame, column)
+    if scope.mode == "whole":  # any row will do
+        first = f"{found.code}.head(1).max()" if scope.frame.may_be_empty else f"{found.code}.iloc[0]"
+        return replace(found, code=first, english=f"the first {column.name}", scalar=True, column=None)
+    return found
+
+
+def _truth(scope: Scope, node: exp.Expression) -> Value:
+    """A condition as 1 or 0; where it could be NULL it is not supported."""
+    if scope.mode == "whole" or any(resolve(scope, c).nullable for c in node.find_all(exp.Column)):
+        raise Unsupported("condition as a value", node.sql())
+    mask = scope.context.condition(scope, node)
+    return Value(f"{mask.operand}.astype(int)", "int", f"whether {mask.english}")
 
 
 _SYMBOLS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/",
@@ -85,7 +98,7 @@ def _arithmetic(scope: Scope, node: exp.Expression) -> Value:
     if not _at_least(right, 1) and not scalar:  # dividing by zero gives NULL
         nullable = nullable or not right.scalar
         divisor = divisor if right.scalar else f"{divisor}.replace(0, np.nan)"
-    if right.literal == 0 or isinstance(node, exp.Mod) and not (_at_least(left, 0) and kind == "int"):
+    if right.literal == 0 or (isinstance(node, exp.Mod) and not (_at_least(left, 0) and kind == "int")):
         raise Unsupported("division by zero or remainder of negative numbers", node.sql())
     if isinstance(node, exp.Mod) or (kind == "int" and _at_least(left, 0) and _at_least(right, 0)):
         symbol = "%" if isinstance(node, exp.Mod) else "//"  # floor and truncation agree
