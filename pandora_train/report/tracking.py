@@ -1,0 +1,127 @@
+"""A run folder in Weights & Biases: config, metrics, plots, a table of samples, adapter and data set.
+
+Works online and offline (``wandb sync`` sends it later). The W&B run is named by the folder's content, so
+that logging a folder again, after a resumed evaluation for example, continues the same W&B run.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pandora_train.config import Config
+from pandora_train.errors import UserError
+from pandora_train.evaluate.errors import KINDS, primary_score
+from pandora_train.records import content_id
+from pandora_train.report.html import render_report
+from pandora_train.report.load import RunData, load_run
+from pandora_train.report.plots import all_plots
+from pandora_train.runs import write_text
+
+COLUMNS = ["id", "benchmark", "group", "question", "score", "ended", "error kind", "turns", "code", "answer",
+           "gold"]
+
+
+class TrackingConfig(Config):
+    """Where a run is logged. Keys and hosts come from W&B's own environment variables or login."""
+
+    project: str = "pandora_train"
+    """W&B project."""
+    entity: str | None = None
+    """W&B user or team; null: the default of the login."""
+    mode: Literal["online", "offline"] = "online"
+    """``offline`` writes under the run folder, for ``wandb sync``."""
+    tags: list[str] = []
+    """Tags of the W&B run."""
+    samples: int = 2000
+    """Most rows of the table of samples; wrong answers come first."""
+    adapter: str = ""
+    """Adapter folder to log as an artifact of type ``model``."""
+    dataset: str = ""
+    """Data set folder (distill run) to log as an artifact of type ``dataset``."""
+    report: bool = True
+    """Log the HTML report as an artifact of type ``report``."""
+
+
+def log_run(run_dir: Path, config: TrackingConfig) -> str:
+    """Log an evaluation run folder; returns the id of the W&B run, the same for the same folder.
+
+    Raises :class:`UserError` when the folder is no run, an artifact's folder is missing, or W&B refuses.
+    """
+    run = load_run(run_dir)
+    for folder in (config.adapter, config.dataset):
+        if folder and not Path(folder).is_dir():
+            raise UserError(f"no folder {folder} to log as an artifact")
+    import wandb
+
+    id = run_id(run)
+    quiet = wandb.Settings(silent=True, disable_git=True, save_code=False)
+    try:
+        client = wandb.init(project=config.project, entity=config.entity, mode=config.mode, tags=config.tags,
+                            id=id, resume="allow", name=run.name, dir=str(run.path), job_type="evaluate",
+                            config=run.config, settings=quiet)
+    except wandb.errors.Error as e:
+        raise UserError(f"W&B: {str(e).splitlines()[0]} (log in by `wandb login`, or mode=offline)") from None
+    try:
+        plots = {f"plots/{p.name}": wandb.Html(p.svg, inject=False) for p in all_plots([run])}
+        table = wandb.Table(columns=COLUMNS, data=sample_rows(run, config.samples))
+        client.log(metrics(run) | plots | {"samples": table})
+        for artifact in _artifacts(run, config):
+            client.log_artifact(artifact)
+    finally:
+        client.finish()
+    return id
+
+
+def run_id(run: RunData) -> str:
+    """Stable W&B id of a run folder: its name and config."""
+    return content_id(run.path.parent.name, run.path.name, run.config)
+
+
+def metrics(run: RunData) -> dict[str, float]:
+    """Figures under ``<benchmark>/<metric>``, intervals, endings and cost."""
+    found: dict[str, float] = {}
+    for benchmark, stats in run.benchmarks.items():
+        for name, m in stats["metrics"].items():
+            parts = {"": m["value"], "_low": m["low"], "_high": m["high"], "_stderr": m["stderr"]}
+            found |= {f"{benchmark}/{name}{end}": v for end, v in parts.items() if v is not None}
+        found[f"{benchmark}/n"] = stats["n"]
+    found |= {f"ended/{status}": n for status, n in run.statuses().items()}
+    usage = run.usage()
+    return found | {f"cost/{name}": getattr(usage, name) for name in type(usage).model_fields}
+
+
+def sample_rows(run: RunData, most: int) -> list[list[Any]]:
+    """One row of :data:`COLUMNS` per sample, wrong ones first."""
+    ordered = sorted(run.samples, key=lambda t: primary_score(t) or 0.0)
+    rows = []
+    for t in ordered[:most]:
+        diagnosis = run.diagnoses.get(t.id)
+        gold = t.gold_rows if t.gold_rows is not None else [[a] for a in t.gold.answers or ()]
+        rows.append([t.id, t.benchmark, t.group, t.question, primary_score(t), t.status,
+                     KINDS[diagnosis.kind] if diagnosis else "", len(t.steps),
+                     t.steps[-1].code if t.steps else "", _text(t.rows), _text(gold)])
+    return rows
+
+
+def _text(rows: Any) -> str:
+    return json.dumps(rows, ensure_ascii=False, default=str)[:2000]
+
+
+def _artifacts(run: RunData, config: TrackingConfig) -> list[Any]:
+    import wandb
+
+    made = []
+    for kind, folder in (("model", config.adapter), ("dataset", config.dataset)):
+        if folder:
+            artifact = wandb.Artifact(f"{run.path.name}-{kind}", type=kind)
+            artifact.add_dir(folder)
+            made.append(artifact)
+    if config.report:
+        file = run.path / "report.html"
+        write_text(file, render_report([run]))
+        artifact = wandb.Artifact(f"{run.path.name}-report", type="report")
+        artifact.add_file(str(file))
+        made.append(artifact)
+    return made

@@ -1,0 +1,112 @@
+"""A W&B run written offline, and read back from its file."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pandora_train.errors import UserError
+from pandora_train.report.load import load_run
+from pandora_train.report.tracking import COLUMNS, TrackingConfig, log_run, sample_rows
+
+BLOCK, HEADER = 32768, 7
+
+
+def records(file: Path) -> Iterator[Any]:
+    """The records of a ``.wandb`` file: LevelDB's log format after seven bytes."""
+    from wandb.proto import wandb_internal_pb2
+
+    data = file.read_bytes()
+    assert data[:4] == b":W&B"
+    at, parts = HEADER, b""
+    while at + HEADER <= len(data):
+        if BLOCK - at % BLOCK < HEADER:
+            at += BLOCK - at % BLOCK
+            continue
+        _, size, kind = struct.unpack("<IHB", data[at : at + HEADER])
+        parts += data[at + HEADER : at + HEADER + size]
+        at += HEADER + size
+        if kind in (1, 4):  # full, last
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(parts)
+            parts = b""
+            yield record
+
+
+def closed(file: Path, seconds: float = 10) -> list[Any]:
+    """All records, once W&B's own process has written the last one."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = list(records(file))
+        if any(r.HasField("exit") for r in found):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{file} was never closed")
+
+
+def offline(folder: Path) -> list[Path]:
+    return sorted((folder / "wandb").glob("offline-run-*/run-*.wandb"))
+
+
+@pytest.fixture
+def logged(write_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
+    for name in ("data", "config", "cache", "artifact"):
+        monkeypatch.setenv(f"WANDB_{name.upper()}_DIR", str(tmp_path / name))
+    run = write_run("base", 12, 1)
+    for name in ("adapter", "rows"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "content.txt").write_text(name)
+    config = TrackingConfig(mode="offline", adapter=str(tmp_path / "adapter"), dataset=str(tmp_path / "rows"))
+    return run, log_run(run, config)
+
+
+def test_offline_run_holds_config_metrics_table_plots_and_artifacts(logged: tuple[Path, str]) -> None:
+    folder, id = logged
+    (file,) = offline(folder)
+    found = closed(file)
+    run = load_run(folder)
+    (start,) = [r.run for r in found if r.HasField("run")]
+    assert (start.run_id, start.project, start.display_name) == (id, "pandora_train", "base")
+    config = {i.key: json.loads(i.value_json) for i in start.config.update}
+    assert config["llm"] == {"model": "tiny-model"}
+    history = {"|".join(i.nested_key): json.loads(i.value_json)
+               for r in found if r.HasField("history") for i in r.history.item}
+    assert history["spider/ex"] == run.results["benchmarks"]["spider"]["metrics"]["ex"]["value"]
+    assert history["ended/error"] == run.statuses()["error"]
+    assert history["plots/accuracy|_type"] == "html-file"
+    table = json.loads((file.parent / "files" / history["samples|path"]).read_text())
+    assert table["columns"] == COLUMNS
+    assert len(table["data"]) == 48
+    artifacts = {r.artifact.type: [e.path for e in r.artifact.manifest.contents]
+                 for r in found if r.HasField("artifact")}
+    assert artifacts["model"] == ["content.txt"]
+    assert artifacts["dataset"] == ["content.txt"]
+    assert artifacts["report"] == ["report.html"]
+
+
+def test_logging_again_continues_the_same_run(logged: tuple[Path, str]) -> None:
+    folder, id = logged
+    assert log_run(folder, TrackingConfig(mode="offline", report=False)) == id
+    ids = [r.run.run_id for f in offline(folder) for r in closed(f) if r.HasField("run")]
+    assert ids == [id, id]
+
+
+def test_the_table_takes_wrong_answers_first(write_run: Any) -> None:
+    run = load_run(write_run("base", 12, 1))
+    scores = [row[COLUMNS.index("score")] for row in sample_rows(run, 20)]
+    assert len(scores) == 20
+    assert scores == sorted(scores)
+    assert scores[0] == 0
+
+
+def test_a_missing_artifact_folder_is_told_before_anything_is_logged(write_run: Any) -> None:
+    run = write_run("base", 2, 1)
+    with pytest.raises(UserError, match="no folder"):
+        log_run(run, TrackingConfig(mode="offline", adapter="nowhere"))
+    assert not (run / "wandb").exists()
