@@ -30,19 +30,19 @@ class Prediction:
 
 
 
-def read_predictions(file: Path, data: DataConfig, examples: list[Example]) -> dict[str, Prediction]:
-    """Predictions by example id; an id that is unknown here stays as the file has it."""
+def read_predictions(file: Path, data: DataConfig, known: list[str]) -> dict[str, Prediction]:
+    """Predictions by example id (``known`` ids, full or official); an unknown id stays as the file has it."""
     if not file.is_file():
         raise UserError(f"no prediction file {file}")
     if file.suffix == ".jsonl":
         pairs = [_record(file, number, line) for number, line in lines(file)]
     elif data.benchmark == "spider":
-        return _sql_lines(file, data, examples)
+        return _sql_lines(file, data)
     elif data.benchmark == "wikitq":
         pairs = [_items(line) for _, line in lines(file)]
     else:
         pairs = _json(file)
-    ids = {e.id: e.id for e in examples} | {e.id.split(":", 1)[-1]: e.id for e in examples}
+    ids = {i: i for i in known} | {i.split(":", 1)[-1]: i for i in known}
     found: dict[str, Prediction] = {}
     for official, prediction in pairs:
         example_id = ids.get(official, official)
@@ -106,17 +106,14 @@ def _cell(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else str(value)
 
 
-def _sql_lines(file: Path, data: DataConfig, examples: list[Example]) -> dict[str, Prediction]:
+def _sql_lines(file: Path, data: DataConfig) -> dict[str, Prediction]:
     """One statement a line, as many as the question file has questions, unusable ones included."""
     statements = text(file).replace("\r\n", "\n").removesuffix("\n").split("\n")
-    everything = read(data)
-    order = _question_order(data, everything.examples)
+    order = _question_order(data, read(data).examples)
     if len(statements) != len(order):
         raise UserError(f"{file} has {len(statements)} lines, {data.benchmark} {data.split} has {len(order)} "
                         "questions: one SQL statement a line, in the question file's order")
-    wanted = {e.id for e in examples}
-    return {i: Prediction(sql=sql.split("\t")[0]) for i, sql in zip(order, statements, strict=True)
-            if i is not None and i in wanted}
+    return {i: Prediction(sql=sql.split("\t")[0]) for i, sql in zip(order, statements, strict=True) if i}
 
 
 def _question_order(data: DataConfig, examples: list[Example]) -> list[str | None]:

@@ -68,17 +68,17 @@ def score_file(predictions: Path, data: DataConfig, timeout: float = SQL_TIMEOUT
     """
     pick("benchmark", data.benchmark, METRICS)
     examples = load(data)
-    found = read_predictions(predictions, data, examples)
-    known = {e.id for e in examples}
-    unusable = read(data).unusable
-    unknown = [i for i in found if i not in known and i not in unusable]
+    everything = read(data)
+    known = [e.id for e in everything.examples] + list(everything.unusable)
+    found = read_predictions(predictions, data, known)
+    unknown = sorted(found.keys() - set(known))
     if found and len(unknown) == len(found):
         raise UserError(f"{predictions}: none of its {len(found)} ids, such as '{unknown[0]}', is in "
                         f"{data.benchmark} {data.split}: is it another split's?")
     ontology = grailqa.load_ontology(Path(data.path)) if data.benchmark == "grailqa" else None
     with ThreadPoolExecutor(WORKERS) as pool:
         samples = list(pool.map(lambda e: _verdict(e, found.get(e.id), ontology, timeout), examples))
-    return _report(data, samples, found, len(unusable), len(unknown), ontology)
+    return _report(data, samples, found, len(everything.unusable), len(unknown), ontology)
 
 
 def _report(data: DataConfig, samples: list[Scored], found: dict[str, Prediction], unusable: int,
@@ -116,6 +116,8 @@ def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.
              timeout: float) -> Scored:
     if prediction is None:
         return _scored(example, "missing", score(example, None))
+    if prediction.sql is not None and not prediction.sql.strip():
+        return _scored(example, "no answer", score(example, None))
     if prediction.sql is not None:
         return _sql_verdict(example, prediction.sql, timeout)
     scores = score(example, prediction.rows)

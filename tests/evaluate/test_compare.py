@@ -1,0 +1,115 @@
+"""Two runs: differences, their uncertainty, flips, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pandora_train.errors import UserError
+from pandora_train.evaluate.compare import bootstrap, compare_runs, compare_samples, print_comparison
+from pandora_train.records import Benchmark, Gold, Trajectory, Usage
+
+
+def sample(number: int, group: str, value: float, benchmark: Benchmark = "wikitq", metric: str = "da",
+           gold: str = "x", **tags: str) -> Trajectory:
+    return Trajectory(id=f"q{number}", benchmark=benchmark, split="dev", group=group, question=f"what {number}?",
+                      tags=tags, gold=Gold(answers=(gold,)), status="ok", scores={metric: value},
+                      usage=Usage(calls=1, prompt_tokens=10), seconds=0.5)
+
+
+def run(folder: Path, samples: list[Trajectory]) -> Path:
+    folder.mkdir()
+    (folder / "samples.jsonl").write_text("".join(t.model_dump_json() + "\n" for t in samples))
+    return folder
+
+
+def test_flips_and_counts_go_both_ways(tmp_path: Path) -> None:
+    a = [sample(i, "abcd"[i % 4], v) for i, v in enumerate([1, 1, 0, 0, 1, 0, 1, 0])]
+    b = [sample(i, "abcd"[i % 4], v) for i, v in enumerate([1, 0, 1, 1, 1, 0, 1, 1])]
+    found = compare_runs(run(tmp_path / "a", a), run(tmp_path / "b", b[::-1]))
+    difference = found.differences[0]
+    assert (difference.a, difference.b, difference.difference) == (0.5, 0.75, 0.25)
+    assert (difference.gained, difference.lost, difference.n, difference.clusters) == (3, 1, 8, 4)
+    assert {(f.id, f.direction) for f in found.flips} == {("q1", "lost"), ("q2", "gained"), ("q3", "gained"),
+                                                         ("q7", "gained")}
+    assert difference.low is not None
+    assert difference.low < 0.25 < (difference.high or 0)
+    assert "3 dof" in difference.method
+    assert found.cost_a.usage.calls == 8
+
+
+def test_runs_over_different_questions_are_refused(tmp_path: Path) -> None:
+    a, b = [sample(1, "a", 1.0), sample(2, "b", 0.0)], [sample(1, "a", 1.0)]
+    with pytest.raises(UserError, match="different questions: 1 of A are not in B, for example q2"):
+        compare_samples(a, b, "A", "B")
+    with pytest.raises(UserError, match="1 of A are not in B"):
+        compare_samples(b, a, "B", "A")
+    with pytest.raises(UserError, match="differs between"):
+        compare_samples(b, [sample(1, "a", 1.0, gold="y")], "A", "B")
+    with pytest.raises(UserError, match="no samples"):
+        compare_samples([], [], "A", "B")
+    with pytest.raises(UserError, match=r"no samples\.jsonl"):
+        compare_runs(tmp_path, tmp_path)
+
+
+def test_benchmarks_and_levels_stand_apart() -> None:
+    a = [sample(i, "abc"[i % 3], 0.0, level="easy" if i < 6 else "hard") for i in range(12)]
+    a += [sample(i, "abc"[i % 3], 1.0, "webqsp", "f1") for i in range(12)]
+    b = [t.model_copy(update={"scores": dict.fromkeys(t.scores, 1.0)}) for t in a]
+    found = {(d.benchmark, d.subset, d.metric): d for d in compare_samples(a, b, "A", "B").differences}
+    assert {k: (d.n, d.difference) for k, d in found.items()} == {
+        ("wikitq", "", "da"): (12, 1.0), ("wikitq", "level=easy", "da"): (6, 1.0),
+        ("wikitq", "level=hard", "da"): (6, 1.0), ("webqsp", "", "f1"): (12, 0.0)}
+
+
+def test_no_change_is_not_certainty() -> None:
+    a = [sample(i, "abcd"[i % 4], 1.0) for i in range(40)]
+    difference = compare_samples(a, a, "A", "B").differences[0]
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low < -0.01 < 0.01 < difference.high
+    assert difference.p == 1.0
+
+
+def test_one_cluster_has_no_interval() -> None:
+    a = [sample(i, "a", float(i % 2)) for i in range(10)]
+    difference = compare_samples(a, [t.model_copy(update={"scores": {"da": 1.0}}) for t in a], "A", "B").differences[0]
+    assert (difference.low, difference.p, difference.bootstrap_low) == (None, None, None)
+    assert difference.difference == 0.5
+
+
+def test_the_test_holds_its_level_under_no_difference() -> None:
+    """Clusters share their luck; p < 0.05 comes about 5 times in 100 all the same."""
+    random_ = random.Random(4)
+    rejected, trials = 0, 150
+    for _ in range(trials):
+        a, b = [], []
+        for cluster in range(10):
+            shift = random_.choice([-0.3, 0.3])
+            for i in range(15):
+                a.append(sample(cluster * 100 + i, str(cluster), float(random_.random() < 0.5)))
+                b.append(sample(cluster * 100 + i, str(cluster), float(random_.random() < 0.5 + shift)))
+        p = compare_samples(a, b, "A", "B").differences[0].p
+        rejected += p is not None and p < 0.05
+    assert 0.005 < rejected / trials < 0.10
+
+
+def test_the_bootstrap_is_seeded_and_near_the_truth() -> None:
+    change = [1.0, 0.0, 0.0, 1.0, -1.0, 1.0] * 20
+    groups = [str(i // 6) for i in range(120)]
+    assert bootstrap(change, groups) == bootstrap(change, groups)
+    low, high = bootstrap([float(i % 2) for i in range(400)], [str(i) for i in range(400)])
+    assert (low, high) == pytest.approx((0.45, 0.55), abs=0.01)
+
+
+def test_the_terminal_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = [sample(i, "abcd"[i % 4], 0.0) for i in range(8)]
+    b = [sample(i, "abcd"[i % 4], float(i == 3)) for i in range(8)]
+    print_comparison(run(tmp_path / "icl", a), run(tmp_path / "distilled", b))
+    shown = capsys.readouterr().out
+    assert "gained: 1" in shown
+    assert "what 3?" in shown
+    assert "lost: 0" in shown
+    assert "80 prompt" in shown
