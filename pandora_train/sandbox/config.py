@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 from pydantic import Field
@@ -21,8 +20,8 @@ class SandboxConfig(Config):
     """Rows a result may have."""
     max_bytes: int = Field(default=4_000_000, ge=10_000)
     """Bytes of text a result may have."""
-    workers: int = Field(default_factory=lambda: max(2, os.cpu_count() or 2), gt=0)
-    """Executions at once; further callers wait."""
+    workers: int = Field(default=0, ge=0)
+    """Executions at once; further callers wait. 0: one a core, at least 2."""
     runner: Literal["local", "gvisor"] = "local"
     """``gvisor`` puts the same processes under gVisor's kernel; needs ``runsc`` on the PATH."""
     unsafe: bool = False

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-
+import os
+import sys
 import threading
 import time
 from types import TracebackType
 
 from pandora_train.box.box import BoxSet
-from pandora_train.errors import MachineryError
+from pandora_train.errors import MachineryError, UserError
 from pandora_train.records import Execution
-from pandora_train.sandbox import verdict
+from pandora_train.sandbox import probes, verdict
 from pandora_train.sandbox.config import SandboxConfig
 from pandora_train.sandbox.frames import Encoded, Encoder
 from pandora_train.sandbox.inside.wire import RECEIVED, REQUEST
@@ -31,15 +32,28 @@ class Sandbox:
     """
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
+        if sys.platform != "linux":
+            raise UserError("generated code is run on Linux only: use a Linux container or virtual machine")
         self.config = config or SandboxConfig()
         self._encode = Encoder()
-        self._slots = threading.BoundedSemaphore(self.config.workers)
+        self.workers = self.config.workers or max(2, os.cpu_count() or 2)
+        self._slots = threading.BoundedSemaphore(self.workers)
         self._lock = threading.Lock()
         self._closed = False
         self._zygote = self._start()
+        try:
+            self._capabilities = probes.probe(self.config, self._zygote.layers, self.run)
+            probes.insist(self.config, self._capabilities)
+        except BaseException:
+            self.close()
+            raise
+
+    def capabilities(self) -> list[probes.Capability]:
+        """The layers and whether they hold here, as the attacks at start found."""
+        return list(self._capabilities)
 
     def _start(self) -> Zygote:
-        return Zygote(self.config, self.config.workers + SPARE)
+        return Zygote(self.config, self.workers + SPARE)
 
     def _living(self) -> Zygote:
         with self._lock:

@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import faulthandler
 import json
+import mmap
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import cells, confine, hints, kernel, landlock, wire
+from . import cells, confine, hints, kernel, landlock, warmup, wire
 from .seccomp import Template
 
 CODE_FILE = "<code>"
@@ -67,6 +68,7 @@ def main(reply: int, parent: int, limits: Limits, layers: Layers) -> None:
 
 def lock_down(reply: int, parent: int, limits: Limits, layers: Layers) -> None:
     """All layers of one child, strictest last."""
+    warmup.touch()
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -119,12 +121,12 @@ def write(fd: int, data: bytes) -> None:
 
 def respond(code: str, frames: dict[str, pd.DataFrame], limits: Limits) -> bytes:
     """Run ``code``; the answer as JSON (see :func:`pandora_train.sandbox.verdict.read_reply`)."""
-    ballast = bytearray(4 << 20)  # given back when memory runs out, so that the error can be told
+    ballast = mmap.mmap(-1, 8 << 20)  # given back when memory runs out, so that the error can be told
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__, "pd": pd, "np": np, **frames}
     try:
         answer = evaluate(code, names, frames, limits)
     except BaseException as e:  # SystemExit and KeyboardInterrupt too: whatever the code raised
-        del ballast
+        ballast.close()
         vars(builtins).update(_builtins)
         answer = describe(e, code, names, frames)
     return _dumps(answer).encode("ascii")

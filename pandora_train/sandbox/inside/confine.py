@@ -124,8 +124,18 @@ def leave_files(paths: list[str], at: str) -> None:
     kernel.pivot_to(at)
 
 
-def drop_privileges() -> None:
-    """No capability, now or through an exec; nobody's ids; no dumps, so that no peer may trace it."""
+def open_to_nobody(paths: list[str]) -> bool:
+    """Whether every folder on the way to ``paths`` may be passed by anybody."""
+    parents = {os.path.join("/", *parts[:n]) for parts in (p.strip("/").split("/") for p in paths)
+               for n in range(1, len(parts) + 1)}
+    return all(os.stat(p).st_mode & 0o001 for p in parents if os.path.isdir(p))
+
+
+def drop_privileges(become_nobody: bool) -> None:
+    """No capability, now or through an exec; nobody's ids; no dumps, so that no peer may trace it.
+
+    Raises :class:`OSError` after all the rest when root may not become nobody.
+    """
     last = 0
     while last < 64:
         try:
@@ -133,13 +143,15 @@ def drop_privileges() -> None:
         except OSError:
             break  # past the kernel's last capability, or without CAP_SETPCAP (then there are none to gain)
         last += 1
-    if os.getuid() == 0:
+    if os.getuid() == 0 and become_nobody:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    if os.getuid() == 0:
+        raise OSError("still root, though without capabilities: Python lies where nobody else may read it")
 
 
 def read_only(paths: list[str]) -> None:

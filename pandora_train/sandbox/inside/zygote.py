@@ -83,11 +83,12 @@ def _prepare(settings: dict[str, Any], layers: confine.Layers) -> Children:
     from . import child, warmup
     from .seccomp import Template
 
-    warmup.run()
+    warmup.load()
     readable = [p for p in settings["readable"] if os.path.exists(p)]
     address_space, data = confine.memory_in_use()
-    confine.attempt(layers, "mount namespace", lambda: confine.leave_files(readable, settings["new_root"]))
-    confine.attempt(layers, "privileges", confine.drop_privileges)
+    own_root = confine.attempt(layers, "mount namespace", lambda: confine.leave_files(readable, settings["new_root"]))
+    become_nobody = own_root or confine.open_to_nobody(readable)
+    confine.attempt(layers, "privileges", lambda: confine.drop_privileges(become_nobody))
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of ids, which clears it
     confine.attempt(layers, "landlock", lambda: confine.read_only([p for p in readable if os.path.exists(p)]))
     scope = landlock.abi() >= 6 and not layers["landlock"]
