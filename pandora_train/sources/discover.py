@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -23,11 +24,11 @@ ORIGINS = {
     "tables.json, dev.json and database/",
     "wikitq": "https://github.com/ppasupat/WikiTableQuestions/releases, 1.0.2 (CC BY-SA 4.0): unzip the "
     "compact release; the folder with data/ and csv/",
-    "grailqa": "https://dki-lab.github.io/GrailQA (terms on the page): unzip GrailQA_v1.0.zip; the folder with "
-    "grailqa_v1.0_dev.json. Its questions need Freebase: a SPARQL endpoint "
+    "grailqa": "https://dki-lab.github.io/GrailQA (terms on the page): unzip GrailQA_v1.0.zip; the folder "
+    "with grailqa_v1.0_dev.json. Its questions need Freebase: a SPARQL endpoint "
     "(https://github.com/dki-lab/Freebase-Setup) or a fragment as store",
-    "webqsp": "https://www.microsoft.com/download/details.aspx?id=52763 (terms on the page): unzip; the folder "
-    "with data/WebQSP.train.json. Its questions need Freebase, as GrailQA's do",
+    "webqsp": "https://www.microsoft.com/download/details.aspx?id=52763 (terms on the page): unzip; the "
+    "folder with data/WebQSP.train.json. Its questions need Freebase, as GrailQA's do",
     "pathquestion": "https://github.com/zmtkeke/IRN (no licence stated): the folder PathQuestion with "
     "PQ-2H.txt and 2H-kb.txt",
 }
@@ -99,6 +100,7 @@ def show_data(root: Path, manifest: Path | None = None) -> None:
     :class:`UserError` when they differ.
     """
     console = Console(highlight=False)
+    say = partial(console.print, markup=False, soft_wrap=True)
     found = discover(root)
     table = Table("benchmark", "folder", "train", "dev", "test", "not usable")
     for f in found:
@@ -111,14 +113,14 @@ def show_data(root: Path, manifest: Path | None = None) -> None:
     for f in found:
         for split, reasons in f.unusable.items():
             for reason, count in reasons.most_common():
-                console.print(f"  {f.benchmark} {split}: {count} not usable: {reason}", markup=False, soft_wrap=True)
+                say(f"  {f.benchmark} {split}: {count} not usable: {reason}")
         for split, problem in f.problems.items():
-            console.print(f"  {f.benchmark} {split}: {problem}", markup=False, soft_wrap=True)
-    console.print("Originals (nothing is downloaded for you):")
+            say(f"  {f.benchmark} {split}: {problem}")
+    say("Originals (nothing is downloaded for you):")
     for benchmark, origin in ORIGINS.items():
-        console.print(f"  {benchmark}: {origin}", markup=False, soft_wrap=True)
+        say(f"  {benchmark}: {origin}")
     if manifest is not None:
-        console.print(check_manifest(root, manifest), markup=False, soft_wrap=True)
+        say(check_manifest(root, manifest))
 
 
 def check_manifest(root: Path, manifest: Path) -> str:

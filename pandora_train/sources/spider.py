@@ -33,7 +33,7 @@ def read(config: DataConfig) -> Loaded:
         db_id, question, query = entry["db_id"], entry["question"].strip(), entry["query"].strip()
         base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
         example_id = numbered(ids, base)
-        path = inside(root, f"{databases}/{db_id}/{db_id}.sqlite")
+        path = inside(root / databases, f"{db_id}/{db_id}.sqlite")
         problem = _problem(db_id, path, tables, db_id in schemas)
         if problem:
             unusable[example_id] = problem
@@ -70,7 +70,11 @@ def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:
     return ""
 
 
-@lru_cache(maxsize=4)
 def spider_schemas(file: Path) -> dict[str, dict[str, Any]]:
     """``tables.json`` by ``db_id``. Raises :class:`~pandora_train.errors.UserError` if missing or broken."""
+    return _schemas(file, file.stat().st_mtime_ns if file.is_file() else 0)
+
+
+@lru_cache(maxsize=4)
+def _schemas(file: Path, _changed: int) -> dict[str, dict[str, Any]]:
     return {entry["db_id"]: entry for entry in records(file, _SCHEMA)}
