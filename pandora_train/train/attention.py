@@ -6,7 +6,7 @@ forward. Linear layers run over the packed row as it is; only attention knows ab
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from pandora_train.errors import UserError
 from pandora_train.train.tree import Tree
 
 BRANCHES, FLEX = "pandora_branches", "pandora_flex"
+PLAIN = 2**21
+"""Largest mask (heads of a group x queries x keys) that is multiplied out in bf16."""
 
 
 @cache
@@ -53,15 +55,25 @@ def branch_attention(module: nn.Module, query: Tensor, key: Tensor, value: Tenso
         k = torch.cat([keys[j] for j in above], dim=2) if node.above else keys[i]
         v = torch.cat([values[j] for j in above], dim=2) if node.above else values[i]
         q = stacked[i].flatten(2, 3)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=_mask(sizes[i], k.shape[2], groups, q),
-                                             scale=scaling)
-        outputs.append(out.view(1, kv_heads, groups, sizes[i], -1))
+        mask = _mask(sizes[i], k.shape[2], groups, q.dtype, q.device)
+        outputs.append(_attend(q, k, v, mask, scaling).view(1, kv_heads, groups, sizes[i], -1))
     return torch.cat(outputs, dim=3).flatten(1, 2).transpose(1, 2).contiguous(), None
 
 
-def _mask(rows: int, columns: int, groups: int, like: Tensor) -> Tensor:
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scaling: float) -> Tensor:
+    """[1, h, t, d] over [1, h, s, d]. Plain products for short bf16 pieces: torch's fused CPU kernel does
+    not use the CPU's bf16 units (three times slower); its merit, no t x s matrix kept, counts for long ones.
+    """
+    if q.dtype == torch.bfloat16 and mask.numel() <= PLAIN:
+        scores = torch.baddbmm(mask.expand(q.shape[1], -1, -1), q[0], k[0].transpose(1, 2), alpha=scaling)
+        return torch.bmm(scores.softmax(-1), v[0])[None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)
+
+
+@lru_cache(maxsize=64)
+def _mask(rows: int, columns: int, groups: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """[groups * rows, columns]: the last ``rows`` columns causal, those before them open."""
-    mask = torch.full((rows, columns), float("-inf"), dtype=like.dtype, device=like.device)
+    mask = torch.full((rows, columns), float("-inf"), dtype=dtype, device=device)
     return mask.triu_(columns - rows + 1).repeat(groups, 1)
 
 

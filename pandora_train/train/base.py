@@ -50,7 +50,9 @@ def trainable(model: Any) -> list[torch.nn.Parameter]:
 
 def precision(config: TrainConfig, device: torch.device) -> torch.dtype:
     """Arithmetic of the frozen base."""
-    bf16 = config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
+    cpu = torch.cpu
+    fast = device.type == "cuda" or cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported()
+    bf16 = config.precision == "bf16" or (config.precision == "auto" and fast)
     return torch.bfloat16 if bf16 else torch.float32
 
 

@@ -68,8 +68,8 @@ class TrainConfig(Config):
     save_every: int = Field(default=20, ge=1)
     """Optimizer steps between resumable checkpoints."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Arithmetic of the frozen base; the adapter stays fp32. ``auto``: bf16 on GPU, fp32 on CPU. CPUs with
-    AVX512-BF16 or AMX are several times faster in bf16; others slower."""
+    """Arithmetic of the frozen base; the adapter stays fp32. ``auto``: bf16 on GPUs and on CPUs with
+    AVX512-BF16 or AMX, where it is several times faster; fp32 on others, where it is slower."""
     quantize: Literal["none", "4bit"] = "none"
     """``4bit`` loads the base in NF4 by bitsandbytes (GPU only)."""
     checkpoint_layers: bool = False
