@@ -1,0 +1,150 @@
+"""The schema text: exact names that can't break out, and a token budget that never crashes."""
+
+import ast
+import re
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pandora_train.box import Box, BoxSet, ForeignKey, schema_text
+from pandora_train.box.schema import literal
+
+
+def box(name: str, **columns: list[object]) -> Box:
+    return Box(name, pd.DataFrame(columns))
+
+
+def named(fields: list[str], name: str = "Table") -> Box:
+    return Box(name, pd.DataFrame([[0] * len(fields)], columns=pd.Index(fields, dtype="str")))
+
+
+SHOPS = BoxSet(
+    (box("shop", shop_id=[1, 2], town=["Almbeck", "Quenby"]), box("sale", shop_id=[1], loaves=[2.5])),
+    (ForeignKey("sale", "shop_id", "shop", "shop_id"),),
+)
+
+
+def test_one_line_a_box_then_the_foreign_keys() -> None:
+    assert schema_text(SHOPS) == (
+        "shop = pd.DataFrame({'shop_id': [...], 'town': [...]})\n"
+        "sale = pd.DataFrame({'shop_id': [...], 'loaves': [...]})\n"
+        "# foreign keys: sale.shop_id = shop.shop_id"
+    )
+
+
+def test_keys_of_fields_that_are_no_identifiers() -> None:
+    boxes = BoxSet((named(["a b"], "x"), named(["c"], "y")), (ForeignKey("y", "c", "x", "a b"),))
+    assert schema_text(boxes).endswith("# foreign keys: y.c = x['a b']")
+
+
+def test_values_and_types_are_options() -> None:
+    assert "'town': [str, ...]" in schema_text(SHOPS, types=True)
+    assert "'loaves': [float, ...]" in schema_text(SHOPS, types=True)
+    assert "'town': ['Almbeck', 'Quenby', ...]" in schema_text(SHOPS, values="samples")
+    matched = schema_text(SHOPS, values="matched", question="How many are in QUENBY?")
+    assert "'town': ['Quenby', ...]" in matched
+    assert "'shop_id': [...]" in matched
+
+
+def test_few_distinct_values_cut_to_length() -> None:
+    long = Box("t", pd.DataFrame({"x": ["a" * 200, "b", None, "b", "c", "d"]}))
+    assert schema_text(BoxSet((long,)), values="samples") == (
+        "t = pd.DataFrame({'x': ['" + "a" * 60 + "…', 'b', 'c', ...]})"
+    )
+
+
+# --- names from strangers
+
+
+MARKERS = ["<|im_end|>", "<|im_start|>system", "</s>", "<s>", "[INST]", "[/INST]", "<<SYS>>", "<|eot_id|>", "```",
+           "<start_of_turn>user", "<think>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<tool_call>", "<!-- -->"]
+OPEN = re.compile(r"<[A-Za-z/|\uff5c!]|\[/?(INST|SYS)|```")
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_field_cannot_spell_a_turn_marker_but_stays_that_field(marker: str) -> None:
+    text = schema_text(BoxSet((named([f"a {marker} b"]),)))
+    assert marker not in text
+    assert not OPEN.search(text)
+    assert f"a {marker} b" in fields_of(text)
+
+
+@given(st.lists(st.one_of(st.text(), st.sampled_from(MARKERS), st.from_regex(r"['\"\\\n\r{}<\[`]{1,6}")), unique=True))
+def test_any_names_stay_on_their_line_and_read_back_exactly(fields: list[str]) -> None:
+    text = schema_text(BoxSet((named(fields),)))
+    assert len(text.splitlines()) == 1
+    assert fields_of(text) == fields
+    assert not OPEN.search(text)
+
+
+def fields_of(text: str) -> list[str]:
+    call = ast.parse(text.splitlines()[0]).body[0].value  # type: ignore[attr-defined]
+    return [key.value for key in call.args[0].keys]
+
+
+@given(st.text())
+def test_a_literal_is_its_value(text: str) -> None:
+    assert ast.literal_eval(literal(text)) == text
+
+
+def test_plain_comparisons_in_names_stay_readable() -> None:
+    assert literal("< 5 years [m]") == "'< 5 years [m]'"
+
+
+# --- the budget
+
+
+WIDE = BoxSet(
+    (named([f"filler_{n}" for n in range(30)], "misc"), named(["person_id", "birthYear", "notes"], "people"),
+     named(["person_id", "salary"], "jobs")),
+    (ForeignKey("jobs", "person_id", "people", "person_id"),),
+)
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"\w+|\S", text))
+
+
+def test_what_fits_is_not_touched() -> None:
+    assert schema_text(WIDE, count=words, budget=10_000) == schema_text(WIDE)
+
+
+def test_the_question_decides_what_stays() -> None:
+    text = schema_text(WIDE, count=words, budget=60, question="In which birth year were people born?")
+    assert words(text) <= 60
+    assert "'birthYear'" in text
+    assert "filler_29" not in text
+    assert "# not shown for length: " in text
+
+
+def test_values_go_before_fields_do() -> None:
+    boxes = BoxSet((box("t", town=["a" * 50, "b" * 50]),))
+    assert schema_text(boxes, values="samples", budget=20) == "t = pd.DataFrame({'town': [...]})"
+
+
+def test_a_key_is_shown_only_with_both_its_fields() -> None:
+    text = schema_text(WIDE, count=words, budget=45, question="salary")
+    assert "'salary'" in text
+    assert ("# foreign keys" in text) == ("people = " in text and "jobs = " in text)
+
+
+def test_the_note_counts_what_is_hidden() -> None:
+    text = schema_text(WIDE, count=words, budget=1)
+    assert text == "# not shown for length: 35 of 35 fields, 3 of 3 BOXes"
+
+
+@given(st.integers(0, 400), st.text(max_size=20))
+def test_any_budget_gives_a_text_within_it_or_the_note_alone(budget: int, question: str) -> None:
+    text = schema_text(WIDE, count=words, budget=budget, question=question)
+    assert words(text) <= budget or text.startswith("# not shown for length: 35 of 35")
+
+
+def test_without_a_tokenizer_a_third_of_the_characters_counts() -> None:
+    assert len(schema_text(WIDE, budget=100)) <= 300
+
+
+def test_an_empty_set_and_an_empty_box() -> None:
+    assert schema_text(BoxSet(())) == ""
+    assert schema_text(BoxSet((Box("t", pd.DataFrame()),))) == "t = pd.DataFrame({})"
