@@ -92,7 +92,7 @@ def distill(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = N
 def train(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
           print_config: PrintConfig = False) -> None:
     """LoRA-tune a code model on the rows."""
-    from pandora_train.train.loop import TrainConfig, train
+    from pandora_train.train import TrainConfig, train
 
     settings = _open(TrainConfig, config, overrides, print_config)
     print(train(settings, run_dir, resume))
@@ -101,7 +101,7 @@ def train(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = Non
 @app.command()
 def merge(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False) -> None:
     """Merge an adapter into its base model."""
-    from pandora_train.train.merge import MergeConfig, merge
+    from pandora_train.train import MergeConfig, merge
 
     print(merge(_open(MergeConfig, config, overrides, print_config)))
 

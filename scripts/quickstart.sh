@@ -27,11 +27,13 @@ say "3/6 Distill: memory to chat rows, checked against the evaluation questions"
 pandora distill $configs/distill.yaml memory="[$runs/annotate]" model="$(model)" --run-dir "$runs/distill" --resume
 
 say "4/6 Train: LoRA on $(model)"
-pandora train $configs/$size-train.yaml data="$runs/distill" --run-dir "$runs/train" --resume
+pandora train $configs/$size-train.yaml data="$runs/distill/train.parquet" --run-dir "$runs/train" --resume \
+  | tee "$runs/adapter.txt"
+adapter="$(tail -n 1 "$runs/adapter.txt")"
 
 say "5/6 Serve base and adapter by vLLM, evaluate both"
 evaluate="pandora evaluate $configs/$size-evaluate.yaml --resume llm.base_url={base_url}"
-pandora serve $configs/serve.yaml model="$(model)" adapters.distilled="$runs/train/adapter" \
+pandora serve $configs/serve.yaml model="$(model)" adapters.distilled="$adapter" \
   --then "$evaluate retrieval.memory=$runs/annotate retrieval.k=3 llm.model=base --run-dir $runs/evaluate-icl" \
   --then "$evaluate llm.model=distilled --run-dir $runs/evaluate-distilled"
 
