@@ -153,7 +153,9 @@ def gold_profile(gold: Gold) -> Profile | None:
         return None
     if gold.language == "sql":
         return _sql_profile(gold.program)
-    if gold.language in ("sexpr", "sparql", "path"):
+    if gold.language == "path":
+        return Profile(fields=frozenset(r.strip() for r in gold.program.split("->")))
+    if gold.language in ("sexpr", "sparql"):
         return _graph_profile(gold.program)
     return None
 

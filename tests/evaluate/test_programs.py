@@ -69,6 +69,7 @@ def test_sql(sql: str, boxes: set[str], fields: set[str], aggregates: set[str], 
     ("sparql", "PREFIX ns: <http://rdf.freebase.com/ns/> SELECT DISTINCT ?x WHERE { ns:m.0f ns:people.person.spouse_s "
      "?y . ?y ns:people.marriage.spouse ?x } ORDER BY DESC(?d) LIMIT 1",
      {"people.person.spouse_s", "people.marriage.spouse"}, {"max"}),
+    ("path", "parents -> nationality", {"parents", "nationality"}, set()),
 ])
 def test_graph_queries(language: str, program: str, relations: set[str], aggregates: set[str]) -> None:
     profile = gold_profile(Gold(language=language, program=program))  # type: ignore[arg-type]
