@@ -36,7 +36,7 @@ INTEGERS = {XSD + n for n in ("integer", "int", "long", "short", "byte", "nonNeg
 NUMBERS = INTEGERS | {XSD + n for n in ("decimal", "double", "float")}
 VOCABULARY = ("http://www.w3.org/1999/02/22-rdf-syntax-ns#", RDFS, OWL)
 TYPE_FIELD = "type"
-"""Relation that keeps types where a node has more than one."""
+"""Relation that keeps types where BOX names do not tell them (several types, declared domains)."""
 
 
 def rdf_file(path: Path) -> Graph:
@@ -96,9 +96,8 @@ def _sort(read: _Read, subject: str, predicate: str, obj: Term) -> None:
 
 
 def _index(read: _Read) -> Graph:
-    several = max(Counter(s for s, _ in read.types).values(), default=0) > 1
     facts = list(read.facts)
-    if several:
+    if not _told_by_boxes(read):
         facts += [(s, RDF_TYPE, NamedNode(t)) for s, t in read.types]
     predicates = _names({p for _, p, _ in facts} | set(read.schema["reverse"]), {RDF_TYPE: TYPE_FIELD})
     classes = _names({t for _, t in read.types} | {*read.schema["domain"].values()}
@@ -112,6 +111,13 @@ def _index(read: _Read) -> Graph:
                   [o.value if isinstance(o, Literal) else names[_key(o)] for _, _, o in facts],
                   ontology, aliases)
     return _typed(graph, read, names, classes)
+
+
+def _told_by_boxes(read: _Read) -> bool:
+    """Whether the BOX a node is a subject of tells all its types, so that a field for them adds nothing."""
+    typed = Counter(s for s, _ in read.types)
+    once = max(typed.values(), default=0) <= 1
+    return once and not read.schema["domain"] and typed.keys() <= {s for s, _, _ in read.facts}
 
 
 def _typed(graph: Graph, read: _Read, names: dict[str, str], classes: dict[str, str]) -> Graph:

@@ -77,6 +77,18 @@ class Graph:
         kept = self.inverse.get(relation)
         return (kept, True) if kept is not None else (relation, False)
 
+    def ends(self, relation: str, subject: bool) -> Ints:
+        """All nodes that stand as subject (else as value) of ``relation``, ascending."""
+        kept, back = self.locate(relation)
+        mask = self.relations == (self.names.index(kept) if kept in self.names else -1)
+        return np.unique((self.heads if subject != back else self.tails)[mask])
+
+    def loops(self, relation: str) -> bool:
+        """Whether ``relation`` leads some node to itself."""
+        kept, _ = self.locate(relation)
+        mask = self.relations == (self.names.index(kept) if kept in self.names else -1)
+        return bool((self.heads[mask] == self.tails[mask]).any())
+
     def start(self, topic: str) -> Ints:
         """Node ids for a topic: a node name, an id of the source, or a type (all its nodes)."""
         node = self.ids.get(topic)

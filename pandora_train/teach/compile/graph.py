@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pandora_train.box.box import BoxSet
 from pandora_train.box.store import Graph, open_graph
 from pandora_train.records import GraphKnowledge
-from pandora_train.teach.compile.graph_steps import Const, GraphSteps, Pick, Set
+from pandora_train.teach.compile.graph_steps import GraphSteps, Pick, Set
 from pandora_train.teach.compile.program import Compiled, Unsupported
 
 Expression = str | list["Expression"]
@@ -47,6 +47,18 @@ def compile_path(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph,
     for relation in re.split(r"\s*->\s*", program.strip()):
         here = steps.objects(relation.lstrip("^"), here, back=relation.startswith("^"))
     return steps.finish(here)
+
+
+def compile_sparql(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph,
+                   names: Mapping[str, str] | None = None) -> Compiled:
+    """Compile a SELECT query. ``names`` maps ids (an IRI's last part) to node names, before the store's own.
+
+    Raises :class:`Unsupported` with a named reason, also for a query that doesn't parse.
+    """
+    from pandora_train.teach.compile.graph_sparql import compile_select
+
+    graph = knowledge if isinstance(knowledge, Graph) else open_graph(knowledge)
+    return compile_select(program, lambda: GraphSteps(boxes, graph, names))
 
 
 def parse_sexpr(text: str) -> Expression:
@@ -99,7 +111,7 @@ class _Sexpr:
                 return self._during(self._members(inner), _name(relation), _value(_name(when)))
         raise Unsupported("operator", str(e[0]) if e else "()")
 
-    def _join(self, relation: Expression, inner: Expression) -> Pick:
+    def _join(self, relation: Expression, inner: Expression) -> Set:
         path = _path(relation)
         found = self._set(inner)
         if found is None and len(path) == 1:
@@ -107,22 +119,19 @@ class _Sexpr:
         found = self._class(inner) if found is None else found
         for name, back in reversed(path):  # (JOIN r S): those with a value of r in S
             found = self.steps.objects(name, found, back=not back)
-        return self.steps.pick(found)
+        return found
 
     def _and(self, left: Expression, right: Expression) -> Set | None:
         a, b = self._set(left), self._set(right)
-        if a is None or b is None:
-            # A class. Where types follow from relations, membership is what the relation says already.
-            found = b if a is None else a
-            return found
+        if a is None:
+            return self.steps.of_class(b, _name(left)) if isinstance(left, str) else b
+        if b is None:
+            return self.steps.of_class(a, _name(right)) if isinstance(right, str) else a
         return self.steps.both(a, b)
 
     def _class(self, e: Expression) -> Pick:
         """All known members of a class."""
-        for box in self.steps.boxes:
-            if box.original == e:
-                return Pick(box, str(box.frame.columns[0]))
-        raise Unsupported("class not in the BOXes", str(e))
+        return self.steps.members(_name(e))
 
     def _is_class(self, token: str) -> bool:
         if token.startswith('"') or "^^" in token or _ID.fullmatch(token) or _NUMBER.fullmatch(token):
@@ -147,7 +156,7 @@ class _Sexpr:
         if place.box.frame[place.column].dtype != "str":
             value = value[:4]
         limit = self.steps.compare(relation, op, value, missing=True)
-        if isinstance(base, Pick) and base.box is limit.box:
+        if isinstance(base, Pick) and isinstance(limit, Pick) and base.box is limit.box:
             return self.steps.both(base, limit)
         if place.box.frame.shape[1] == 2:
             raise Unsupported("time constraint on a relation in a BOX of its own", relation)
@@ -182,4 +191,4 @@ def _value(token: str) -> str:
     return token.partition("^^")[0]
 
 
-__all__ = ["Const", "compile_path", "compile_sexpr", "parse_sexpr"]
+__all__ = ["compile_path", "compile_sexpr", "compile_sparql", "parse_sexpr"]

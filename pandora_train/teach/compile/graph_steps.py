@@ -66,6 +66,8 @@ class Pick:
 
 
 Set = Const | Var | Pick
+TYPE_FIELD = "type"
+"""Relation that holds explicit types where BOX names do not tell them."""
 WORDS = {"==": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">": "is more than",
          ">=": "is at least"}
 
@@ -103,52 +105,97 @@ class GraphSteps:
         """A node by source id or name."""
         return Const(self.names.get(node) or self.graph.aliases.get(node) or node)
 
-    def place(self, relation: str) -> tuple[Place, bool]:
-        """Where ``relation`` lives, and whether it runs from value to subject there."""
-        kept, back = self.graph.locate(relation)
-        places = self.places.get(kept)
-        if not places:
+    def located(self, relation: str) -> tuple[list[Place], bool]:
+        """Where ``relation`` lives (subjects of several types: in several BOXes), and whether it runs from
+        value to subject there."""
+        name = self.graph.aliases.get(relation, relation)
+        kept, back = self.graph.locate(name)
+        if kept not in self.places:
             raise Unsupported("relation not in the BOXes", relation)
+        return self.places[kept], back
+
+    def place(self, relation: str) -> tuple[Place, bool]:
+        """As :meth:`located`, where one BOX is needed."""
+        places, back = self.located(relation)
         if len(places) > 1:
             raise Unsupported("relation in several BOXes", relation)
         return places[0], back
 
-    def objects(self, relation: str, subjects: Set, back: bool = False) -> Pick:
+    def objects(self, relation: str, subjects: Set, back: bool = False) -> Set:
         """Values that ``relation`` has for ``subjects``; with ``back``, the subjects that have the values."""
-        place, turned = self.place(relation)
-        if back != turned:
-            return self._having(place, subjects)
-        if isinstance(subjects, Pick) and subjects.box is place.box and subjects.answer == place.subject \
-                and place.column not in subjects.used:
-            return replace(subjects, answer=place.column)
-        condition = self._member(place.subject, subjects)
-        return Pick(place.box, place.column).where(condition)
+        places, turned = self.located(relation)
+        if back == turned and isinstance(subjects, Pick):
+            for place in places:  # all that these subjects have stands in their own rows
+                if subjects.box is place.box and subjects.answer == place.subject \
+                        and place.column not in subjects.used:
+                    return replace(subjects, answer=place.column)
+        if len(places) > 1 and isinstance(subjects, Pick):
+            subjects = self.var(subjects)
+        return self._union([self._step(place, subjects, back != turned) for place in places])
 
-    def _having(self, place: Place, values: Set) -> Pick:
-        return Pick(place.box, place.subject).where(self._member(place.column, values))
+    def _step(self, place: Place, given: Set, back: bool) -> Pick:
+        key, answer = (place.column, place.subject) if back else (place.subject, place.column)
+        return Pick(place.box, answer).where(self._member(key, given))
 
-    def any_value(self, relation: str, back: bool = False) -> Pick:
+    def any_value(self, relation: str, back: bool = False) -> Set:
         """Subjects that have ``relation`` at all (``back``: all its values)."""
-        place, turned = self.place(relation)
+        places, turned = self.located(relation)
         if back != turned:
-            return Pick(place.box, place.column)
-        return Pick(place.box, place.subject).where(Condition(place.column, "notna"))
+            return self._union([Pick(p.box, p.column) for p in places])
+        return self._union([Pick(p.box, p.subject).where(Condition(p.column, "notna")) for p in places])
 
-    def compare(self, relation: str, op: str, value: str, missing: bool = False) -> Pick:
+    def compare(self, relation: str, op: str, value: str, missing: bool = False) -> Set:
         """Subjects with a value of ``relation`` that compares as ``op`` with ``value``."""
-        place, turned = self.place(relation)
+        places, turned = self.located(relation)
         if turned:
             raise Unsupported("comparison on an inverse relation", relation)
-        return Pick(place.box, place.subject).where(Condition(place.column, op, Const(value), missing))
+        condition = (op, Const(value), missing)
+        return self._union([Pick(p.box, p.subject).where(Condition(p.column, *condition)) for p in places])
+
+    def _union(self, parts: list[Pick]) -> Set:
+        """One Pick as it is; several are written and put together."""
+        return parts[0] if len(parts) == 1 else self.either(list(parts))
+
+    def either(self, parts: list[Set]) -> Var:
+        """The union of written sets."""
+        written = [self.var(part) for part in parts]
+        name = self.writer.name("either")
+        together = ", ".join(f"*{v.name}" for v in written)
+        self.writer.step("Put these together without duplicates.",
+                         f"{name} = sorted({{{together}}}, key=str)")
+        return Var(name, written[0].what)
+
+    def of_class(self, base: Set | None, kind: str) -> Set | None:
+        """``base`` (``None``: anything) restricted to a class.
+
+        Where types are only inferred from relations nothing is filtered: a node without evidence for a type
+        may still have it, and what the query's relations say about its type holds already.
+        """
+        kind = self.graph.aliases.get(kind, kind)
+        if TYPE_FIELD in self.places and self.graph.types:
+            typed = self.objects(TYPE_FIELD, Const(kind), back=True)
+            return typed if base is None else self.both(base, typed)
+        if base is None or not self.graph.types:
+            return base
+        members = self.members(kind)
+        if isinstance(base, Pick) and base.box is members.box and base.answer == members.answer:
+            return base
+        return self.both(base, members)
+
+    def members(self, kind: str) -> Pick:
+        """All subjects of a type's BOX."""
+        kind = self.graph.aliases.get(kind, kind)
+        for box in self.boxes:
+            if box.original == kind:
+                return Pick(box, str(box.frame.columns[0]))
+        raise Unsupported("class not in the BOXes", kind)
 
     def both(self, left: Set, right: Set) -> Set:
         """The intersection."""
-        if isinstance(left, Const):
+        if not isinstance(left, Pick):
             left, right = right, left
         if not isinstance(left, Pick):
-            if not isinstance(right, Pick):
-                raise Unsupported("intersection of constants")
-            left, right = right, left
+            return self._common(left, right)
         if isinstance(right, Pick):
             if _mergeable(left, right):
                 return left.where(*right.conditions)
@@ -157,14 +204,24 @@ class GraphSteps:
             right = self.var(right)
         return left.where(self._member(left.answer, right))
 
-    def only(self, base: Set, condition: Pick) -> Set:
-        """``base`` restricted to the subjects of ``condition``, in place where the rows are the same."""
-        return self.both(base, condition)
+    def _common(self, left: Set, right: Set) -> Var:
+        if isinstance(left, Const) or isinstance(right, Const):
+            raise Unsupported("intersection with a constant")
+        a, b = self.var(left), self.var(right)
+        name = self.writer.name("common")
+        self.writer.step("Keep the values that are in both.",
+                         f"{name} = [v for v in {a.name} if v in {b.name}]")
+        return Var(name, a.what)
 
-    def without(self, base: Set, node: Const) -> Pick:
+    def without(self, base: Set, node: Const) -> Set:
         """``base`` less one node."""
-        pick = self.pick(base)
-        return pick.where(Condition(pick.answer, "!=", node))
+        if isinstance(base, Pick):
+            return base.where(Condition(base.answer, "!=", node))
+        values = self.var(base)
+        name = self.writer.name("others")
+        self.writer.step(f"Leave out {node.value!r}.",
+                         f"{name} = [v for v in {values.name} if v != {node.value!r}]")
+        return Var(name, values.what)
 
     def extreme(self, base: Set | None, path: list[tuple[str, bool]], largest: bool) -> Pick:
         """Members of ``base`` (``None``: any) with the largest or smallest value at the end of ``path``."""
@@ -177,13 +234,36 @@ class GraphSteps:
         rows, box = self.rows(pick), place.box
         for relation, reverse in rest:
             rows, box, other = self._follow(rows, box, key, other, relation, reverse)
+        return self._best(place.box, rows, key, other, largest)
+
+    def best(self, base: Pick, answer: str, ranked: str, largest: bool) -> Pick:
+        """``answer`` in the rows of ``base`` with the largest or smallest ``ranked``."""
+        return self._best(base.box, self.rows(base), answer, ranked, largest)
+
+    def _best(self, box: Box, rows: str, answer: str, ranked: str, largest: bool) -> Pick:
         word = "largest" if largest else "smallest"
         name = self.writer.name(word)
-        self.writer.step(f"Find the {word} {other} among them.",
-                         f"{name} = {rows}[{other!r}].{'max' if largest else 'min'}()")
-        best = self.writer.name(f"{_last(place.box.name)}_best")
-        self.writer.step(f"Keep the rows with that {other}.", f"{best} = {rows}[{rows}[{other!r}] == {name}]")
-        return Pick(place.box, key, rows=best)
+        self.writer.step(f"Find the {word} {ranked} among them.",
+                         f"{name} = {rows}[{ranked!r}].{'max' if largest else 'min'}()")
+        best = self.writer.name(f"{_last(box.name)}_best")
+        self.writer.step(f"Keep the rows with that {ranked}.",
+                         f"{best} = {rows}[{rows}[{ranked!r}] == {name}]")
+        return Pick(box, answer, rows=best)
+
+    def first(self, base: Pick, answer: str, ranked: str, descending: bool, limit: int) -> Compiled:
+        """The first ``limit`` distinct values of ``answer`` in the order of ``ranked``; ends the program."""
+        rows, ordered = self.rows(base), self.writer.name("ordered")
+        self.writer.step(
+            f"Sort them by {ranked}{', largest first' if descending else ''}.",
+            f"{ordered} = {rows}.dropna(subset=[{ranked!r}]).sort_values({ranked!r}, "
+            f"ascending={not descending}, kind='stable')")
+        answers = self.writer.name("answers")
+        self.writer.step(f"Take the first {limit} distinct {answer} values.",
+                         f"{answers} = {ordered}[{answer!r}].dropna().unique()[:{limit}]")
+        numeric = base.box.frame[answer].dtype != "str"
+        item = "str(value)" if numeric else "value"
+        self.writer.step("Return one row per value.", f"result = [[{item}] for value in {answers}]")
+        return self.writer.compiled()
 
     def _on(self, box: Box, column: str, other: str, base: Set | None) -> Pick:
         """``base`` as conditions on ``column`` of ``box``, with every value of column ``other`` kept."""
@@ -260,25 +340,32 @@ class GraphSteps:
             return f"{column} is one of those {condition.operand.what} values", \
                 f"{cells}.isin({condition.operand.name})"
         assert condition.operand is not None
-        literal = _literal(box, column, condition.op, condition.operand.value)
-        words, mask = f"{column} {WORDS[condition.op]} {literal}", f"{cells} {condition.op} {literal}"
+        text = literal(box, column, condition.op, condition.operand.value)
+        words, mask = f"{column} {WORDS[condition.op]} {text}", f"{cells} {condition.op} {text}"
         if condition.missing:
             return f"{words}, or is missing", f"{cells}.isna() | ({mask})"
         return words, mask
 
     def finish(self, answer: Set, count: bool = False) -> Compiled:
         """Write the answer as ``result`` and give the program."""
-        pick = self.pick(answer)
         if count:
-            rows = self.rows(pick)
-            name = self.writer.name("count")
-            self.writer.step(f"Count the distinct {pick.answer} values.",
-                             f"{name} = {rows}[{pick.answer!r}].nunique()", f"result = [[str({name})]]")
-            return self.writer.compiled()
-        values = self.var(pick, "answers")
-        numeric = pick.box.frame[pick.answer].dtype != "str"
-        item = "str(value)" if numeric else "value"
+            return self._count(answer)
+        numeric = isinstance(answer, Pick) and answer.box.frame[answer.answer].dtype != "str"
+        values = self.var(answer, "answers")
+        item = "str(value)" if numeric or isinstance(answer, Var) else "value"
         self.writer.step("Return one row per value.", f"result = [[{item}] for value in {values.name}]")
+        return self.writer.compiled()
+
+
+    def _count(self, answer: Set) -> Compiled:
+        name = self.writer.name("count")
+        if isinstance(answer, Pick):
+            rows = self.rows(answer)
+            sentence = f"Count the distinct {answer.answer} values."
+            code = f"{rows}[{answer.answer!r}].nunique()"
+        else:
+            sentence, code = "Count them.", f"len({self.var(answer).name})"
+        self.writer.step(sentence, f"{name} = {code}", f"result = [[str({name})]]")
         return self.writer.compiled()
 
 
@@ -292,9 +379,9 @@ def _last(name: str) -> str:
     return name.rstrip("_0123456789").rpartition("_")[2] or name
 
 
-def _literal(box: Box, column: str, op: str, value: str) -> str:
-    """``value`` as Python source for a comparison with the column's cells."""
-    if box.frame[column].dtype == "str":
+def literal(box: Box | None, column: str, op: str, value: str, numeric: bool = False) -> str:
+    """``value`` as Python source for a comparison with the column's cells (without ``box``: ``numeric``)."""
+    if not numeric and (box is None or box.frame[column].dtype == "str"):
         if op in (">=", "<"):  # cells may be partial dates: '2008' stands for its first day
             value = re.sub(r"^(-?\d{4,})(-01-01|(-\d\d)-01)$", r"\1\3", value)
         return repr(value)

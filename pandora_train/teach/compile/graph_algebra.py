@@ -1,0 +1,431 @@
+"""SPARQL to pandas in general: each triple pattern is a frame whose columns are its variables; the frames are
+merged, filtered, sorted and projected as the algebra says.
+
+Rows are solutions with their multiplicity, since each pattern's frame has distinct rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+from rdflib.term import BNode, Literal, URIRef, Variable
+
+from pandora_train.box.rdf import FREEBASE, TYPES
+from pandora_train.teach.compile.graph_steps import TYPE_FIELD, Const, GraphSteps, Place, literal
+from pandora_train.teach.compile.program import Compiled, Unsupported
+
+ABSENT = "relation not in the BOXes"
+AGGREGATES = {"Count": "count", "Max": "max", "Min": "min", "Sum": "sum", "Avg": "mean"}
+WORDS = {"count": "Count", "max": "Take the largest of", "min": "Take the smallest of", "sum": "Add up",
+         "mean": "Take the average of"}
+
+
+def aggregate_name(aggregate: Any) -> str:
+    """``Count``, ``Max``, …: rdflib writes it with a prefix, some with a trailing underscore."""
+    return str(aggregate.name).removeprefix("Aggregate_").strip("_")
+
+
+def type_iris(steps: GraphSteps) -> set[str]:
+    """Predicates that give a type which the BOXes tell by their names."""
+    return TYPES if not (TYPE_FIELD in steps.places and steps.graph.types) else set()
+
+
+def operand(steps: GraphSteps, term: Any) -> Const:
+    """A constant by the name it has in the cells, a predicate by its relation's name."""
+    if isinstance(term, Literal):
+        text = str(term)
+        text = re.sub(r"^(-?\d{4,}-\d\d-\d\d)(T00:00:00(\.0+)?)?(Z|[+-]\d\d:\d\d)?$", r"\1", text)
+        return Const(text)
+    if isinstance(term, URIRef):
+        if str(term) in TYPES and TYPE_FIELD in steps.places:
+            return Const(TYPE_FIELD)
+        iri = str(term)
+        known = steps.graph.aliases.get(iri)
+        if known is None and iri.startswith(FREEBASE):
+            return steps.constant(iri.removeprefix(FREEBASE))
+        return Const(known) if known is not None else steps.constant(re.split(r"[/#]", iri)[-1])
+    raise Unsupported("term", str(term))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A written frame: its variable, its columns, which of them hold numbers, which may be unbound."""
+
+    name: str
+    columns: tuple[str, ...]
+    numeric: frozenset[str]
+    optional: frozenset[str] = frozenset()
+
+
+def compile_algebra(p: Any, steps: GraphSteps) -> Compiled:
+    """Compile rdflib's algebra of a SELECT query."""
+    return _Algebra(steps).compile(p)
+
+
+class _Algebra:
+    def __init__(self, steps: GraphSteps) -> None:
+        self.steps, self.writer = steps, steps.writer
+
+    def compile(self, p: Any) -> Compiled:
+        frame = self.frame(p)
+        self.writer.step("Return its rows.", f"result = {frame.name}.values.tolist()")
+        return self.writer.compiled()
+
+    def frame(self, p: Any) -> Frame:
+        """Write the frame of an algebra node."""
+        kinds: dict[str, Callable[[Any], Frame]] = {
+            "BGP": self._parts, "Join": self._parts,
+            "LeftJoin": self._optional, "Filter": self._filter, "Union": self._union, "Minus": self._minus,
+            "ToMultiSet": self._nested, "Extend": self._extend, "OrderBy": self._order,
+            "Project": self._project, "Distinct": self._distinct, "Reduced": self._distinct,
+            "Slice": self._slice, "values": self._values,
+        }
+        if p.name not in kinds:
+            raise Unsupported("SPARQL operator", p.name)
+        return kinds[p.name](p)
+
+    def _write(self, base: str, sentence: str, code: str, like: Frame, columns: tuple[str, ...] | None = None,
+               numeric: frozenset[str] | None = None) -> Frame:
+        name = self.writer.name(base)
+        self.writer.step(sentence, f"{name} = {code}")
+        return replace(like, name=name, columns=like.columns if columns is None else columns,
+                       numeric=like.numeric if numeric is None else numeric)
+
+    # --- patterns -------------------------------------------------------------------------------------
+
+    def _parts(self, p: Any) -> Frame:
+        """A join of any depth: all its triple patterns first, then the other parts."""
+        triples, others = _flat(p)
+        frames = [self._patterns(triples)] if triples else []
+        frames += [self.frame(part) for part in others]
+        return reduce(self._join, frames)
+
+    def _patterns(self, triples: list[Any]) -> Frame:
+        todo = [t for t in triples if not self._implied(t, triples)]
+        if not todo:
+            raise Unsupported("pattern without triples")
+        done = self._piece(todo.pop(0))
+        while todo:
+            touching = [t for t in todo if {str(v) for v in t if isinstance(v, Variable)} & set(done.columns)]
+            triple = (touching or todo)[0]
+            todo.remove(triple)
+            done = self._join(done, self._piece(triple))
+        return done
+
+    def _implied(self, triple: Any, triples: Any) -> bool:
+        """A type pattern over a graph whose types are only inferred from its relations."""
+        subject, predicate, _ = triple
+        others = [t for t in triples if t is not triple and subject in (t[0], t[2])]
+        return str(predicate) in type_iris(self.steps) and not self.steps.graph.types and bool(others)
+
+    def _piece(self, triple: Any) -> Frame:
+        subject, predicate, obj = triple
+        if not isinstance(predicate, URIRef):
+            raise Unsupported("variable as predicate")
+        if str(predicate) in type_iris(self.steps):
+            return self._members(subject, obj)
+        places, back = self.steps.located(operand(self.steps, predicate).value)
+        ends = (obj, subject) if back else (subject, obj)
+        frames = [self._at(place, *ends) for place in places]
+        return frames[0] if len(frames) == 1 else self._stack(frames)
+
+    def _members(self, subject: Any, kind: Any) -> Frame:
+        if not isinstance(subject, Variable) or not isinstance(kind, URIRef):
+            raise Unsupported("type pattern")
+        pick = self.steps.members(operand(self.steps, kind).value)
+        column, variable = pick.answer, str(subject)
+        code = f"{pick.box.name}[[{column!r}]].drop_duplicates().set_axis([{variable!r}], axis=1)"
+        like = Frame("", (variable,), frozenset())
+        return self._write(variable, f"Take all {pick.box.name} subjects as {variable}.", code, like)
+
+    def _at(self, place: Place, subject: Any, obj: Any) -> Frame:
+        """One place of a relation as a frame with one column per variable."""
+        box, name = place.box, place.box.name
+        ends = [(place.subject, subject), (place.column, obj)]
+        known = [(c, t) for c, t in ends if not isinstance(t, Variable | BNode)]
+        free = [(c, str(t)) for c, t in ends if isinstance(t, Variable | BNode)]
+        if not free:
+            raise Unsupported("pattern without variables")
+        source, words = name, f"From {name} take"
+        for column, term in known:
+            text = literal(box, column, "==", operand(self.steps, term).value)
+            source = f"{name}[{name}[{column!r}] == {text}]"
+            words = f"From the {name} rows whose {column} is {text} take"
+        numeric = frozenset(v for c, v in free if box.frame[c].dtype != "str")
+        columns = tuple(v for _, v in free)
+        if len(columns) == 2 and columns[0] == columns[1]:
+            source = f"{name}[{name}[{place.subject!r}] == {name}[{place.column!r}]]"
+            free, columns = free[:1], columns[:1]
+        shown = " and ".join(f"{c} as {v}" if c != v else c for c, v in free)
+        labels = [c for c, _ in free]
+        code = f"{source}[{labels!r}].dropna().drop_duplicates().set_axis({list(columns)!r}, axis=1)"
+        return self._write("pairs", f"{words} {shown}.", code, Frame("", columns, numeric))
+
+    def _stack(self, frames: list[Frame]) -> Frame:
+        if len({f.numeric for f in frames}) > 1:
+            raise Unsupported("numbers and text in one column")
+        names = ", ".join(f.name for f in frames)
+        return self._write("stacked", "Put them under each other.",
+                           f"pd.concat([{names}], ignore_index=True)", frames[0])
+
+    def _join(self, left: Frame, right: Frame, how: str = "inner") -> Frame:
+        shared = [c for c in left.columns if c in right.columns]
+        if (left.optional | right.optional) & set(shared):
+            raise Unsupported("join on a value that may be missing")
+        if any((c in left.numeric) != (c in right.numeric) for c in shared):
+            raise Unsupported("join of numbers with text")
+        columns = left.columns + tuple(c for c in right.columns if c not in shared)
+        if not shared and how != "inner":
+            raise Unsupported("optional part without a shared variable")
+        how_text = (f"on={shared!r}" + (", how='left'" if how == "left" else "")) if shared else "how='cross'"
+        sentence = f"Join both on {' and '.join(shared)}." if shared else "Combine every row of both."
+        if how == "left":
+            sentence = f"Add {right.name} where {' and '.join(shared)} is the same, and keep the other rows."
+        missing = frozenset(c for c in right.columns if c not in shared) if how == "left" else frozenset()
+        like = Frame("", columns, left.numeric | right.numeric, left.optional | right.optional | missing)
+        return self._write("joined", sentence, f"{left.name}.merge({right.name}, {how_text})", like)
+
+    def _optional(self, p: Any) -> Frame:
+        left = self.frame(p.p1)
+        if getattr(p.expr, "name", "") != "TrueFilter":
+            raise Unsupported("optional part with a filter on the rest")
+        try:
+            return self._join(left, self.frame(p.p2), "left")
+        except Unsupported as e:
+            if e.reason == ABSENT:
+                return left
+            raise
+
+    def _union(self, p: Any) -> Frame:
+        parts: list[Frame] = []
+        for side in (p.p1, p.p2):
+            try:
+                parts.append(self.frame(side))
+            except Unsupported as e:  # a side about a relation that no node here has adds nothing
+                if e.reason != ABSENT:
+                    raise
+        if not parts:
+            raise Unsupported(ABSENT)
+        if len(parts) == 1:
+            return parts[0]
+        a, b = parts
+        common = set(a.columns) & set(b.columns)
+        if any((c in a.numeric) != (c in b.numeric) for c in common):
+            raise Unsupported("numbers and text in one column")
+        columns = a.columns + tuple(c for c in b.columns if c not in a.columns)
+        like = Frame("", columns, a.numeric | b.numeric, a.optional | b.optional | (set(columns) - common))
+        return self._write("either", "Put the rows of both under each other.",
+                           f"pd.concat([{a.name}, {b.name}], ignore_index=True)", like)
+
+    def _minus(self, p: Any) -> Frame:
+        left = self.frame(p.p1)
+        try:
+            right = self.frame(p.p2)
+        except Unsupported as e:
+            if e.reason == ABSENT:
+                return left
+            raise
+        shared = [c for c in left.columns if c in right.columns]
+        if not shared:
+            return left
+        if len(shared) > 1 or (left.optional | right.optional) & set(shared):
+            raise Unsupported("MINUS over several variables")
+        mask = f"~{left.name}[{shared[0]!r}].isin({right.name}[{shared[0]!r}])"
+        return self._write("kept", f"Leave out rows whose {shared[0]} is in the other.",
+                           f"{left.name}[{mask}]", left)
+
+    def _values(self, p: Any) -> Frame:
+        columns = tuple(dict.fromkeys(str(v) for row in p.res for v in row))
+        if any(len(row) != len(columns) for row in p.res):
+            raise Unsupported("VALUES with UNDEF")
+        data = {c: [operand(self.steps, row[Variable(c)]).value for row in p.res] for c in columns}
+        words = f"Start from the given {' and '.join(columns)}."
+        return self._write("given", words, f"pd.DataFrame({data!r})", Frame("", columns, frozenset()))
+
+    def _nested(self, p: Any) -> Frame:
+        return self.frame(p.p)
+
+    # --- filters --------------------------------------------------------------------------------------
+
+    def _filter(self, p: Any) -> Frame:
+        frame = self.frame(p.p)
+        tests = [p.expr]
+        if getattr(p.expr, "name", "") == "ConditionalAndExpression":
+            tests = [p.expr.expr, *p.expr.other]
+        for test in tests:
+            if _about_language(test):
+                continue  # literals in other languages are not in the store
+            words, mask = self._test(frame, test)
+            frame = self._write("kept", f"Keep the rows where {words}.", f"{frame.name}[{mask}]", frame)
+        return frame
+
+    def _test(self, frame: Frame, e: Any) -> tuple[str, str]:
+        """A filter expression in words and as a mask."""
+        name = getattr(e, "name", "")
+        if name in ("ConditionalAndExpression", "ConditionalOrExpression"):
+            word, sign = ("and", " & ") if "And" in name else ("or", " | ")
+            parts = [self._test(frame, x) for x in [e.expr, *e.other]]
+            return f" {word} ".join(w for w, _ in parts), sign.join(f"({m})" for _, m in parts)
+        if name == "UnaryNot":
+            words, mask = self._test(frame, e.expr)
+            return f"not ({words})", f"~({mask})"
+        if name == "RelationalExpression":
+            return self._comparison(frame, e)
+        if name in ("Builtin_EXISTS", "Builtin_NOTEXISTS"):
+            return self._exists(frame, e.graph, name == "Builtin_EXISTS")
+        if name == "Builtin_BOUND":
+            column = self._column(frame, e.arg)
+            return f"{column} is known", f"{frame.name}[{column!r}].notna()"
+        raise Unsupported("filter", name or str(e))
+
+    def _comparison(self, frame: Frame, e: Any) -> tuple[str, str]:
+        left, right, op = _plain(e.expr), _plain(e.other), "==" if e.op == "=" else e.op
+        if op not in ("==", "!=", "<", "<=", ">", ">="):
+            raise Unsupported("filter", op)
+        if not isinstance(left, Variable):
+            left, right = right, left
+            op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
+        column = self._column(frame, left)
+        if column in frame.optional:
+            raise Unsupported("comparison with a value that may be missing")
+        cells = f"{frame.name}[{column!r}]"
+        if isinstance(right, Variable):
+            other = self._column(frame, right)
+            if op == "!=" and (column in frame.numeric) != (other in frame.numeric):
+                return f"{column} != {other}", f"{cells}.notna()"
+            if other in frame.optional or (column in frame.numeric) != (other in frame.numeric):
+                raise Unsupported("comparison of unlike values")
+            return f"{column} {op} {other}", f"{cells} {op} {frame.name}[{other!r}]"
+        if not isinstance(right, Literal | URIRef):
+            raise Unsupported("filter", "arithmetic")
+        numeric = column in frame.numeric
+        number = isinstance(right, Literal) and isinstance(right.value, int | float | Decimal)
+        if op not in ("==", "!=") and number and not numeric:
+            raise Unsupported("numbers compared with text")
+        text = literal(None, column, op, operand(self.steps, right).value, numeric)
+        return f"{column} {op} {text}", f"{cells} {op} {text}"
+
+    def _exists(self, frame: Frame, graph: Any, wanted: bool) -> tuple[str, str]:
+        try:
+            inner = self.frame(graph)
+        except Unsupported as e:
+            if e.reason != ABSENT:
+                raise
+            everything = f"{frame.name}[{frame.columns[0]!r}].isna()"
+            return "nothing of that kind is known", everything if wanted else f"~{everything}"
+        shared = [c for c in frame.columns if c in inner.columns]
+        if len(shared) != 1 or shared[0] in frame.optional:
+            raise Unsupported("EXISTS over several variables")
+        mask = f"{frame.name}[{shared[0]!r}].isin({inner.name}[{shared[0]!r}])"
+        words = f"{shared[0]} is {'' if wanted else 'not '}in {inner.name}"
+        return words, mask if wanted else f"~{mask}"
+
+    def _column(self, frame: Frame, term: Any) -> str:
+        if not isinstance(term, Variable) or str(term) not in frame.columns:
+            raise Unsupported("filter on a variable without a pattern", str(term))
+        return str(term)
+
+    # --- modifiers ------------------------------------------------------------------------------------
+
+    def _extend(self, p: Any) -> Frame:
+        if not isinstance(p.expr, Variable):
+            raise Unsupported("computed value")
+        new, old = str(p.var), str(p.expr)
+        if p.p.name == "AggregateJoin":
+            return self._aggregate(p.p, new, old)
+        frame = self.frame(p.p)
+        self._column(frame, p.expr)
+        columns = tuple(new if c == old else c for c in frame.columns)
+        numeric = frozenset(new if c == old else c for c in frame.numeric)
+        return self._write("renamed", f"Call {old} {new}.",
+                           f"{frame.name}.rename(columns={{{old!r}: {new!r}}})", frame, columns, numeric)
+
+    def _aggregate(self, p: Any, new: str, result: str) -> Frame:
+        if len(p.A) != 1 or str(p.A[0].res) != result or p.p.expr is not None:
+            raise Unsupported("GROUP BY")
+        one, frame = p.A[0], self.frame(p.p.p)
+        how = AGGREGATES.get(aggregate_name(one))
+        if how is None:
+            raise Unsupported("aggregate", one.name)
+        if not isinstance(one.vars, Variable):
+            if how != "count":
+                raise Unsupported("aggregate of an expression")
+            cells = f"{frame.name}[{frame.columns[0]!r}].size" if not one.distinct else \
+                f"len({frame.name}.drop_duplicates())"
+            words = "Count the rows."
+        else:
+            column = self._column(frame, one.vars)
+            if how in ("sum", "mean") and column not in frame.numeric:
+                raise Unsupported("sum of text")
+            cells = f"{frame.name}[{column!r}]"
+            if how == "count":
+                cells += ".nunique()" if one.distinct else ".count()"
+            else:
+                cells += f"{'.drop_duplicates()' if one.distinct else ''}.{how}()"
+            words = f"{WORDS[how]} the {'distinct ' if one.distinct else ''}{column} values."
+        number = how not in ("max", "min") or column in frame.numeric
+        numeric = frozenset({new}) if number else frozenset()
+        return self._write(how, words, f"pd.DataFrame({{{new!r}: [{cells}]}})", Frame("", (new,), numeric))
+
+    def _order(self, p: Any) -> Frame:
+        frame = self.frame(p.p)
+        by = [self._column(frame, _plain(c.expr)) for c in p.expr]
+        if frame.optional & set(by):
+            raise Unsupported("order by a value that may be missing")
+        up = [c.order != "DESC" for c in p.expr]
+        words = " and then ".join(f"{c}{'' if a else ', largest first'}" for c, a in zip(by, up, strict=True))
+        return self._write("ordered", f"Sort by {words}.",
+                           f"{frame.name}.sort_values({by!r}, ascending={up!r}, kind='stable')", frame)
+
+    def _project(self, p: Any) -> Frame:
+        frame = self.frame(p.p)
+        wanted = tuple(str(v) for v in p.PV)
+        if missing := [v for v in wanted if v not in frame.columns]:
+            raise Unsupported("projection of a variable without a pattern", ", ".join(missing))
+        if wanted == frame.columns:
+            return frame
+        return self._write("answers", f"Keep only {' and '.join(wanted)}.", f"{frame.name}[{list(wanted)!r}]",
+                           frame, wanted, frame.numeric & set(wanted))
+
+    def _distinct(self, p: Any) -> Frame:
+        frame = self.frame(p.p)
+        return self._write("distinct", "Remove duplicates.", f"{frame.name}.drop_duplicates()", frame)
+
+    def _slice(self, p: Any) -> Frame:
+        frame = self.frame(p.p)
+        start = p.start or 0
+        end = "" if p.length is None else str(start + p.length)
+        skip = f", after the first {start}" if start else ""
+        words = f"Keep the first {p.length} rows{skip}." if end else f"Leave out the first {start} rows."
+        return self._write("first", words, f"{frame.name}.iloc[{start or ''}:{end}]", frame)
+
+
+def _flat(p: Any) -> tuple[list[Any], list[Any]]:
+    """The triple patterns below nested joins, and their other parts."""
+    if p.name == "BGP":
+        return list(p.triples), []
+    if p.name != "Join":
+        return [], [p]
+    (a, x), (b, y) = _flat(p.p1), _flat(p.p2)
+    return a + b, x + y
+
+
+def _plain(e: Any) -> Any:
+    """``xsd:dateTime(?x)`` is the value itself: dates are compared as ISO text."""
+    if getattr(e, "name", "") == "Function" and len(e.expr) == 1:
+        return e.expr[0]
+    return e
+
+
+def _about_language(e: Any) -> bool:
+    """``!isLiteral(?x) || lang(?x) = '' || langMatches(lang(?x), 'en')``."""
+    if getattr(e, "name", "") != "ConditionalOrExpression":
+        return False
+    names = [getattr(x, "name", "") for x in [e.expr, *e.other]]
+    return "Builtin_LANGMATCHES" in names and set(names) <= {
+        "UnaryNot", "RelationalExpression", "Builtin_LANGMATCHES"}
