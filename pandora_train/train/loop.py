@@ -22,7 +22,7 @@ from pandora_train.train.config import TrainConfig
 from pandora_train.train.encode import Sample, encode_rows
 from pandora_train.train.loss import AnswerLoss
 from pandora_train.train.plan import Plan, make_plan, micro_batches, share
-from pandora_train.train.rows import data_hash, read_rows, split
+from pandora_train.train.rows import data_hash, training_rows
 from pandora_train.train.track import Tracker, plot
 from pandora_train.train.tree import build_tree
 
@@ -39,7 +39,7 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     accelerator = Accelerator(cpu=config.device == "cpu")
     if config.device == "cuda" and accelerator.device.type != "cuda":
         raise UserError("device: cuda, but no GPU is visible; set device: cpu")
-    rows, held_rows = split(read_rows(config.data), config.held_out, config.seed)
+    rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
     base = resolve(config.model)
     tokenizer = load_tokenizer(base)
     samples, counts = encode_rows(rows, tokenizer, config.max_tokens)

@@ -55,6 +55,19 @@ def data_hash(rows: Sequence[SftRow]) -> str:
     return digest.hexdigest()
 
 
+def training_rows(data: str, held_out_data: str, held_out: float, seed: int
+                  ) -> tuple[list[SftRow], list[SftRow]]:
+    """(training, held-out) rows as :class:`~pandora_train.train.config.TrainConfig` names them."""
+    if not data:
+        raise UserError("no training rows: set data= to a folder of `pandora distill`")
+    folder = Path(data)
+    train, held = folder / "train.parquet", folder / "heldout.parquet"
+    if not held_out_data and held.is_file():
+        held_out_data = str(held)
+    rows = read_rows(train if train.is_file() else data)
+    return (rows, read_rows(held_out_data)) if held_out_data else split(rows, held_out, seed)
+
+
 def split(rows: Sequence[SftRow], part: float, seed: int) -> tuple[list[SftRow], list[SftRow]]:
     """(training, held-out) rows, by whole groups chosen by a hash, so that no database is in both."""
     if part <= 0:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -31,7 +32,8 @@ class Tracker:
         self._wandb: Any = None
         self._progress = Progress(TextColumn("training"), BarColumn(), MofNCompleteColumn(),
                                   TextColumn("{task.description}"), TimeElapsedColumn(),
-                                  TextColumn("left"), TimeRemainingColumn(), disable=not active)
+                                  TextColumn("left"), TimeRemainingColumn(),
+                                  console=Console(stderr=True), disable=not active)
         self._task = self._progress.add_task("", total=total, completed=done)
         if active and wandb != "off":
             import wandb as client

@@ -1,0 +1,144 @@
+"""Shared-prefix and packed training give the loss and gradients of separate rows, in fp32, to 1e-5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pandora_train.train.attention import BRANCHES, FLEX, register
+from pandora_train.train.base import trainable
+from pandora_train.train.encode import Sample, encode
+from pandora_train.train.loss import AnswerLoss
+from pandora_train.train.tree import build_tree
+
+from .conftest import conversation, tiny_model
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def samples(tokenizer: Any) -> list[Sample]:
+    made = []
+    for n in range(9):
+        group = ["shop", "zoo"][n // 5]
+        tokens, marks = encode(conversation(group, 7 * n, corrected=n % 4 == 1), tokenizer)
+        made.append(Sample(str(n), group, tuple(tokens), tuple(marks)))
+    return made
+
+
+def adapted(kind: str, seed: int = 0) -> Any:
+    """A tiny model with LoRA whose B is random, so that no gradient vanishes."""
+    from peft import LoraConfig, get_peft_model
+
+    from pandora_train.train.config import LINEAR
+
+    model = get_peft_model(tiny_model(kind, seed), LoraConfig(r=4, lora_alpha=8, target_modules=LINEAR))
+    torch.manual_seed(seed + 1)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def row_by_row(model: Any, samples: list[Sample]) -> tuple[float, list[torch.Tensor]]:
+    """Reference: each row alone through the model's own forward, full logits, torch's cross-entropy."""
+    model.get_base_model().set_attn_implementation("eager")
+    model.zero_grad()
+    labels = sum(s.targets for s in samples)
+    total = 0.0
+    for s in samples:
+        ids = torch.tensor([s.tokens])
+        wanted = torch.tensor([t if m else -100 for t, m in zip(s.tokens, s.labelled, strict=True)])
+        logits = model(input_ids=ids, use_cache=False).logits[0]
+        loss = F.cross_entropy(logits[:-1], wanted[1:], ignore_index=-100, reduction="sum") / labels
+        loss.backward()
+        total += float(loss.detach())
+    return total, [p.grad.clone() for p in trainable(model)]
+
+
+def ours(model: Any, batches: list[list[Sample]], shared: bool, attention: str = BRANCHES
+         ) -> tuple[float, list[torch.Tensor]]:
+    register()
+    model.get_base_model().set_attn_implementation(attention)
+    model.zero_grad()
+    labels = sum(s.targets for b in batches for s in b)
+    total = 0.0
+    for batch in batches:
+        loss = AnswerLoss(model)(build_tree(batch, shared)) / labels
+        loss.backward()
+        total += float(loss.detach())
+    return total, [p.grad.clone() for p in trainable(model)]
+
+
+def assert_equal(a: tuple[float, list[torch.Tensor]], b: tuple[float, list[torch.Tensor]]) -> None:
+    assert a[0] == pytest.approx(b[0], rel=TOLERANCE)
+    for x, y in zip(a[1], b[1], strict=True):
+        assert y.norm() > 0
+        assert (x - y).norm() / y.norm() <= TOLERANCE
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_one_pass_equals_separate_rows(kind: str, shared: bool, samples: list[Sample]) -> None:
+    model = adapted(kind)
+    assert_equal(ours(model, [samples], shared), row_by_row(model, samples))
+
+
+def test_the_tree_really_shares(samples: list[Sample]) -> None:
+    tree = build_tree(samples)
+    inner = [n for n in tree.nodes if any(i in m.above for m in tree.nodes for i in [tree.nodes.index(n)])]
+    assert len(inner) == 3  # the instruction, and one schema for each group
+    assert tree.input_ids.shape[1] < 0.6 * sum(len(s.tokens) for s in samples)
+
+
+def test_accumulation_equals_one_batch(samples: list[Sample]) -> None:
+    model = adapted("qwen2")
+    assert_equal(ours(model, [samples[:2], samples[2:7], samples[7:]], True), row_by_row(model, samples))
+
+
+def test_layer_recomputation_changes_nothing(samples: list[Sample]) -> None:
+    model = adapted("llama")
+    plain = ours(model, [samples], True)
+    model.train()
+    model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
+    assert_equal(ours(model, [samples], True), plain)
+
+
+def test_block_mask_lets_each_token_see_its_own_past_only(samples: list[Sample]) -> None:
+    tree = build_tree(samples)
+    end, length = tree.end, len(tree.end)
+    q, k = torch.arange(length)[:, None], torch.arange(length)[None]
+    visible = (k <= q) & (q < end[k])
+    wanted = torch.zeros_like(visible)
+    for i, node in enumerate(tree.nodes):
+        for j in node.above:
+            above = tree.nodes[j]
+            wanted[node.start: node.stop, above.start: above.stop] = True
+        wanted[node.start: node.stop, node.start: node.stop] = torch.ones(
+            node.stop - node.start, node.stop - node.start).tril().bool()
+        assert tree.nodes[i].stop <= int(end[node.start])
+    assert torch.equal(visible, wanted)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_flex_attention_gives_the_same_loss(kind: str, samples: list[Sample]) -> None:
+    """FlexAttention has no backward on CPU, so the forward is compared."""
+    model = adapted(kind)
+    with torch.no_grad():
+        register()
+        loss = AnswerLoss(model)
+        tree = build_tree(samples)
+        model.get_base_model().set_attn_implementation(BRANCHES)
+        branches = float(loss(tree))
+        model.get_base_model().set_attn_implementation(FLEX)
+        assert float(loss(tree)) == pytest.approx(branches, rel=TOLERANCE)
+
+
+def test_chunked_head_equals_one_piece(monkeypatch: pytest.MonkeyPatch, samples: list[Sample]) -> None:
+    model = adapted("llama")
+    whole = ours(model, [samples], True)
+    monkeypatch.setattr("pandora_train.train.loss.CHUNK", 7)
+    assert_equal(ours(model, [samples], True), whole)
