@@ -11,6 +11,7 @@ processes; it does nothing unless the platform is a CPU. ``tests/serve`` compare
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 Group = tuple[int, Any]
@@ -25,6 +26,8 @@ def register() -> None:
         from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 
         apply(PunicaWrapperCPU)
+        # The server looks for this line in vLLM's log.
+        print("pandora_cpu_lora is active", file=sys.stderr, flush=True)
 
 
 def apply(wrapper: type[Any]) -> None:
