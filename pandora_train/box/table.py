@@ -2,7 +2,7 @@
 
 Repairs are few and all recorded in ``BoxSet.notes``: repeated or empty headers get a unique name, short rows
 are filled with missing cells, cells beyond the header get columns of their own. Cells stay text unless a
-column reads back exactly as it was written (see :func:`typed`).
+column reads back as it was written (see :func:`typed`), since WikiTQ's answers are cells as they stand.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pandora_train.sources.wikitq import unescape
 Cell = str | None
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,18})")
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
 def table_boxes(knowledge: TableKnowledge) -> BoxSet:
@@ -44,7 +45,13 @@ def table_boxes(knowledge: TableKnowledge) -> BoxSet:
     ragged = sum(len(r) != len(header) for r in rows)
     if ragged:
         notes.append(f"{ragged} rows differ in length from the header and were filled or widened")
-    columns = {name: typed([r[i] if i < len(r) else None for r in rows]) for i, name in enumerate(names)}
+    exact = knowledge.dialect == "wikitq"
+    columns = {}
+    for i, name in enumerate(names):
+        cells = [r[i] if i < len(r) else None for r in rows]
+        columns[name] = typed(cells, exact)
+        if columns[name].dtype == "float64" and typed(cells).dtype != "float64":
+            notes.append(f"{name}: decimals of several lengths were read as numbers, so that 1.50 is 1.5")
     original = {n: h for n, h in zip(names, header, strict=False) if n != h}
     frame = pd.DataFrame(columns, columns=names, index=pd.RangeIndex(len(rows)))
     box = Box(identifier(knowledge.name), frame, knowledge.name, original)
@@ -66,20 +73,27 @@ def column_names(header: list[str]) -> tuple[list[str], set[str]]:
     return names, renamed
 
 
-def typed(cells: list[Cell]) -> pd.Series:
+def typed(cells: list[Cell], exact: bool = True) -> pd.Series:
     """Column of ``int64``, ``Int64`` (cells missing), ``float64`` or ``str``; empty cells are missing.
 
     Numbers only where writing them back gives every cell as it was: ``007``, ``1,000`` or ``1.50`` keep their
-    column text, and so does a column that mixes ``3`` with ``1.5``.
+    column text, and so does a column that mixes ``3`` with ``1.5``. Unless ``exact``, those with ``1.50`` or
+    both ``3`` and ``1.5`` are decimals too, of up to 15 digits.
     """
     values = [c if c else None for c in cells]
     present = [v for v in values if v is not None]
     if present and all(_INTEGER.fullmatch(v) and v != "-0" and -(2**63) <= int(v) < 2**63 for v in present):
         numbers = [None if v is None else int(v) for v in values]
         return pd.Series(numbers, dtype="Int64" if None in numbers else "int64")
-    if present and all(_DECIMAL.fullmatch(v) and repr(float(v)) == v for v in present):
+    if present and all(_decimal(v, exact) for v in present):
         return pd.Series([np.nan if v is None else float(v) for v in values], dtype="float64")
     return pd.Series(values, dtype="str")
+
+
+def _decimal(cell: str, exact: bool) -> bool:
+    if _DECIMAL.fullmatch(cell) and repr(float(cell)) == cell:
+        return True
+    return not exact and bool(_NUMBER.fullmatch(cell)) and sum(map(str.isdigit, cell)) <= 15
 
 
 def _used(row: list[str]) -> int:

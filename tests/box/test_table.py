@@ -58,6 +58,15 @@ def test_wikitq_csv_quotes_with_backslashes(tmp_path: Path) -> None:
     assert table["B"].isna().tolist() == [False, True]
 
 
+def test_users_decimals_are_numbers_but_codes_are_not(tmp_path: Path) -> None:
+    content = "price,code,long,share\n1.50,007,12345678901234567.5,12%\n3,1,2.5,4\n,2,1.5,5\n"
+    found = boxes(tmp_path / "t.csv", content)
+    assert found.boxes[0].frame.dtypes.astype(str).tolist() == ["float64", "str", "str", "str"]
+    assert found.boxes[0].frame["price"].sum() == 4.5
+    assert found.notes == ("price: decimals of several lengths were read as numbers, so that 1.50 is 1.5",)
+    assert frame(tmp_path / "t.csv", content, "wikitq")["price"].tolist()[0] == "1.50"
+
+
 def test_users_files_keep_their_backslashes(tmp_path: Path) -> None:
     assert frame(tmp_path / "t.tsv", "path\nC:\\new\\path\n")["path"].tolist() == ["C:\\new\\path"]
     assert frame(tmp_path / "t.csv", 'a\n"x ""y"" z"\n')["a"].tolist() == ['x "y" z']
