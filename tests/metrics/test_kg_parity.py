@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pandora_train.metrics import score
 from pandora_train.metrics.grailqa import Ontology, load_ontology, parse, same_logical_form
 from pandora_train.metrics.sets import best_prf, hit, hits_at_1, prf, set_f1
+from pandora_train.sources import DataConfig, load
 
 GRAILQA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "grailqa"
 NEEDS_DATA = pytest.mark.skipif(not GRAILQA.is_dir(), reason="the GrailQA data folder is not here")
@@ -201,7 +203,7 @@ def test_form_rule(a: str, b: str, same: bool) -> None:
 ANSWERS = st.lists(st.sampled_from(["m.1", "m.2", "m.3", "2001", "null"]), max_size=5)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(ANSWERS, ANSWERS)
 def test_set_f1_is_the_official_one(gold: list[str], predicted: list[str]) -> None:
     wanted, found = set(gold), set(predicted)
@@ -224,7 +226,7 @@ def official_prf(gold: list[str], predicted: list[str]) -> tuple[float, float, f
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(ANSWERS, min_size=1, max_size=3), ANSWERS)
 def test_best_f1_over_parses_is_the_official_one(parses: list[list[str]], predicted: list[str]) -> None:
     best = official_prf(parses[0], predicted)
@@ -236,6 +238,31 @@ def test_best_f1_over_parses_is_the_official_one(parses: list[list[str]], predic
     assert (ours[2] == 1.0) == (best[2] == 1.0)
     if best[2] > 1e-12:  # below it the official numerical trick breaks ties, ours are true zeros
         assert ours == pytest.approx(best)
+
+
+def nearly(gold: list[str], other: list[str]) -> Iterator[list[str]]:
+    """Predictions around gold: itself, shorter, longer, repeated, in another order, and none."""
+    yield from (gold, gold[1:], [*gold, *other], [*gold, *gold[:1]], gold[::-1], other, [])
+
+
+@NEEDS_DATA
+def test_real_answers_get_the_official_scores() -> None:
+    webqsp = DataConfig(benchmark="webqsp", path=str(GRAILQA.parent / "webqsp"), split="test", store="none")
+    grailqa = DataConfig(benchmark="grailqa", path=str(GRAILQA), store="none")
+    for config in (webqsp, grailqa):
+        examples, pairs = load(config), 0
+        for example, other in pairwise(examples):
+            gold, others = list(example.gold.answers or ()), list(other.gold.answers or ())
+            for predicted in nearly(gold, others):
+                scores = score(example, tuple((item,) for item in predicted))
+                common = len(set(gold) & set(predicted))
+                expected = (official_prf(gold, predicted)[2] if config is webqsp else
+                            2 * common / max(1, len(set(gold)) + len(set(predicted))))
+                assert scores["f1"] == pytest.approx(expected, abs=1e-12)
+                assert scores["hits@1"] == float(predicted[:1] != [] and predicted[0] in gold)
+                pairs += 1
+        print(f"{config.benchmark} answer pairs {pairs}")
+        assert pairs > 2000
 
 
 @pytest.mark.parametrize(("gold", "predicted", "expected"), [

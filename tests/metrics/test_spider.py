@@ -11,7 +11,7 @@ import pytest
 from pandora_train.metrics import gold_rows, is_right, score
 from pandora_train.metrics.spider import as_text, databases, ex_match, is_ordered, parse_number, prepare_sql
 from pandora_train.metrics.sqlrun import POOL, Cells
-from pandora_train.metrics.ties import is_unstable, tie_match
+from pandora_train.metrics.ties import cuts_equals, is_unstable, tie_match
 from pandora_train.records import DatabaseKnowledge, Example, Gold, Row
 
 
@@ -143,6 +143,18 @@ def test_ties_may_fall_either_way(db: Path, sql: str, rows: list[Row], right: bo
     gold = POOL.run(db, sql).rows
     assert gold is not None
     assert (ex_match(gold, rows, is_ordered(sql)) or tie_match(str(db), sql, gold, rows)) is right
+
+
+def test_tied_groups_at_a_limit_are_found_though_shuffling_never_shows_them(db: Path) -> None:
+    sql = "SELECT price FROM item WHERE price > 2 GROUP BY price ORDER BY count(*) DESC LIMIT 1"
+    gold = POOL.run(db, sql).rows
+    assert gold is not None
+    assert not is_unstable(str(db), sql, gold)
+    assert cuts_equals(str(db), sql)
+    assert tie_match(str(db), sql, gold, [("3",)])
+    assert tie_match(str(db), sql, gold, [("9",)])
+    assert not tie_match(str(db), sql, gold, [("2",)])
+    assert not cuts_equals(str(db), "SELECT kind FROM item GROUP BY kind ORDER BY count(*) DESC LIMIT 1")
 
 
 def test_many_ties_are_exact_not_sampled(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def tables(draw: st.DrawFn) -> tuple[Cells, Cells]:
     return gold, rows
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(tables(), st.booleans())
 def test_generated_sql_results_get_the_oracle_verdict(pair: tuple[Cells, Cells], ordered: bool) -> None:
     gold, rows = pair
@@ -216,7 +216,7 @@ def mixed(gold: Cells) -> bool:
     return False
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(tables(), st.booleans())
 def test_generated_text_answers_get_the_oracle_verdict(pair: tuple[Cells, Cells], ordered: bool) -> None:
     gold, rows = pair[0], [tuple(c if c is None else str(c) for c in row) for row in pair[1]]
