@@ -5,12 +5,15 @@ Works on sqlglot's tree. What it does not cover raises :class:`Unsupported` with
 
 from __future__ import annotations
 
+from collections import Counter
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pandora_train.box.box import BoxSet
 from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
+from pandora_train.teach.compile.sql_from import derived
 from pandora_train.teach.compile.sql_scope import Context, Relation, Scope, catalog, listed
 from pandora_train.teach.compile.sql_select import compile_select
 from pandora_train.teach.compile.sql_sets import compile_set
@@ -29,7 +32,7 @@ def compile_sql(sql: str, boxes: BoxSet) -> Compiled:
     if not isinstance(tree, exp.Query):
         raise Unsupported("not a query", type(tree).__name__)
     writer = Writer(boxes)
-    context = Context(writer, catalog(boxes), _query, condition, _used(tree))
+    context = Context(writer, catalog(boxes), _query, condition, mentions=_mentions(tree), used=_used(tree))
     relation = _query(context, tree, None)
     _result(writer, relation)
     return writer.compiled()
@@ -41,9 +44,15 @@ def _used(tree: exp.Expression) -> set[str]:
     return used | ({"*"} if stars else set())
 
 
+def _mentions(tree: exp.Expression) -> Counter[tuple[str, str]]:
+    return Counter((c.table.lower(), c.name.lower()) for c in tree.find_all(exp.Column))
+
+
 def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relation:
     if isinstance(node, exp.Subquery):
         return _query(context, node.this, outer)
+    for view in node.args["with_"].expressions if node.args.get("with_") else []:
+        context.views[view.alias.lower()] = derived(context, _query(context, view.this, None), view.alias.lower())
     if isinstance(node, exp.Select):
         return compile_select(context, node, outer)
     if isinstance(node, exp.SetOperation):

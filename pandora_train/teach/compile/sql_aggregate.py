@@ -56,7 +56,7 @@ def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression])
     key_columns, scope = _key_columns(scope, keys)
     aggregates, scope = _aggregates(scope, parts, [c.name for c in key_columns.values()])
     by = list({c.name: c for c in key_columns.values()}.values())
-    extra = _bare_columns(scope, parts, by)
+    extra = _bare_columns(scope, parts, by, set(key_columns))
     determined = _determined(scope.frame, by)
     dependent = [c for c in extra if c.name in determined]
     loose = [c for c in extra if c not in dependent]
@@ -75,6 +75,7 @@ def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, Co
     """Signature of each key to its column; a key that is an expression becomes a column first."""
     found: dict[str, Column] = {}
     for key in keys:
+        base = key.name if isinstance(key, exp.Column) else "group"
         alias = scope.aliases.get(key.name.lower()) if isinstance(key, exp.Column) and not key.table else None
         if alias is not None and scope.frame.find("", key.name.lower()) is None:
             key = alias.unalias()
@@ -82,7 +83,7 @@ def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, Co
         if part.scalar:
             continue
         if part.column is None:
-            part, scope = assigned(scope, part, "group")
+            part, scope = assigned(scope, part, base, key)
         assert part.column is not None
         found[signature(scope, key)] = part.column
     if not found:
@@ -90,17 +91,18 @@ def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, Co
     return found, scope
 
 
-def assigned(scope: Scope, part: Value, base: str) -> tuple[Value, Scope]:
-    """Write ``part`` as a new column of the frame at hand."""
+def assigned(scope: Scope, part: Value, base: str, node: exp.Expression | None = None) -> tuple[Value, Scope]:
+    """Write ``part`` as a new column of the frame at hand; ``node`` will be found there from now on."""
     writer = scope.context.writer
-    name = fresh_column(scope.frame, base)
+    name = fresh_column(scope.frame, re.sub(r"\W+", "_", base).strip("_") or "value")
     own = scope.frame.var in {t.title for t in scope.context.tables.values()}
     var = writer.name("table") if own else scope.frame.var
-    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({name}={part.code})")
+    code = part.array or part.code
+    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({name}={code})")
     column = Column(name, part.kind, part.nullable, affinity=part.affinity)
-    tables = (*scope.frame.tables, Table("", var, {name: column}))
-    tables = tuple(replace(t, whole=False) for t in tables)
-    frame = replace(scope.frame, var=var, tables=tables)
+    tables = tuple(replace(t, whole=False) for t in scope.frame.tables)
+    computed = scope.frame.computed | ({signature(scope, node): column} if node is not None else {})
+    frame = replace(scope.frame, var=var, tables=(*tables, Table("", var, {"": column})), computed=computed)
     held = replace(part, code=f"{var}[{name!r}]", tight=True, column=column, scalar=False, literal=None)
     return held, scope.over(frame)
 
@@ -115,11 +117,16 @@ def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> 
             if any(a.signature == name for a in found):
                 continue
             if argument is not None and argument.column is None:
-                argument, scope = assigned(scope, argument, "value")
+                argument, scope = assigned(scope, argument, "value", _argument(node))
             same = [a for a in found if (a.method, a.argument) == (method, argument)]
             column = same[0].column if same else _aggregate_column(scope, method, argument, taken, found)
             found.append(Aggregate(name, method, argument, column))
     return found, scope
+
+
+def _argument(node: exp.AggFunc) -> exp.Expression:
+    inner: exp.Expression = node.this
+    return inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
 
 
 def _aggregate_column(scope: Scope, method: str, argument: Value | None, taken: list[str],
@@ -133,12 +140,12 @@ def _aggregate_column(scope: Scope, method: str, argument: Value | None, taken: 
     return Column(name, aggregate_kind(method, argument), nullable, affinity=False)
 
 
-def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[Column]) -> list[Column]:
+def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[Column], keys: set[str]) -> list[Column]:
     """Columns used outside aggregates that are no group keys."""
     found: dict[str, Column] = {}
 
     def walk(node: exp.Expression) -> None:
-        if isinstance(node, (exp.AggFunc, exp.Query)):
+        if isinstance(node, (exp.AggFunc, exp.Query)) or signature(scope, node) in keys:
             return
         if isinstance(node, exp.Column):
             column = scope.base.find(node.table.lower(), node.name.lower())

@@ -27,6 +27,7 @@ class Source:
     frame: Frame
     side: str
     on: tuple[exp.Expression, ...]
+    natural: bool = False
 
     @property
     def table(self) -> Table:
@@ -67,16 +68,21 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
 
 def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer: Scope | None) -> Source:
     side = "" if join is None else str(join.args.get("side") or "")
-    if side not in ("", "LEFT") or (join is not None and join.args.get("method")):
+    natural = join is not None and str(join.args.get("method") or "") == "NATURAL"
+    if side not in ("", "LEFT", "RIGHT", "FULL") or (join is not None and join.args.get("method") and not natural):
         raise Unsupported("join", join.sql() if join else "")
     on = conjuncts(join.args["on"]) if join is not None and join.args.get("on") else []
     on = [c for c in on if c != exp.true()]  # the parser's way to say that there is no ON
     if isinstance(node, exp.Table):
-        name = node.name.lower()
-        if name not in context.tables:
+        name, alias = node.name.lower(), (node.alias or node.name).lower()
+        if name in context.views:
+            view = context.views[name]
+            frame = replace(view, tables=(replace(view.tables[0], alias=alias),))
+        elif name in context.tables:
+            table = context.tables[name]
+            frame = Frame(table.title, (replace(table, alias=alias),))
+        else:
             raise Unsupported("unknown table", node.name)
-        table = context.tables[name]
-        frame = Frame(table.title, (replace(table, alias=(node.alias or node.name).lower()),))
     elif isinstance(node, exp.Subquery):
         frame = derived(context, context.query(context, node.this, outer), node.alias.lower())
     else:
@@ -85,7 +91,7 @@ def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer
         alias = frame.tables[0].alias
         on += [exp.EQ(this=exp.column(u.name), expression=exp.column(u.name, alias))
                for u in join.args["using"]]
-    return Source(frame, side, tuple(on))
+    return Source(frame, side, tuple(on), natural)
 
 
 def derived(context: Context, relation: Relation, alias: str) -> Frame:
@@ -100,8 +106,14 @@ def derived(context: Context, relation: Relation, alias: str) -> Frame:
         columns = {n: Column(n, v.kind, v.nullable, affinity=False)
                    for n, v in zip(names, relation.scalars, strict=True)}
         return Frame(var, (Table(alias, var, columns),))
+    if relation.distinct or relation.cut:
+        var = context.writer.name(alias or "part")
+        names = list(dict.fromkeys(c.name for c in relation.outputs))
+        context.writer.step(f"Take each distinct {listed(names, 'with')}{relation.cut_words}." if relation.distinct
+                            else f"Take the rows{relation.cut_words}.", f"{var} = {relation.code}")
+        frame = frame.named(var)
     columns = dict(zip(relation.names, relation.outputs, strict=True))
-    whole = len(set(relation.outputs)) == len(relation.outputs) and frame.order() == [c.name for c in relation.outputs]
+    whole = frame.order() == [c.name for c in relation.outputs]
     return Frame(frame.var, (Table(alias, alias or frame.var, columns, whole),), frame.may_be_empty)
 
 
@@ -134,8 +146,12 @@ def _next(frame: Frame, waiting: list[Source], pool: list[exp.Expression],
     return waiting[0], [], []
 
 
-def _keys(frame: Frame, source: Source, conditions: list[exp.Expression]) -> tuple[Keys, list[exp.Expression]]:
+def _keys(frame: Frame, source: Source,
+          conditions: list[exp.Expression]) -> tuple[Keys, list[exp.Expression]]:
     keys: Keys = []
+    if source.natural:
+        names = {n: c for t in reversed(frame.tables) for n, c in t.columns.items()}
+        keys = [(names[n], c) for n, c in source.table.columns.items() if n in names]
     used: list[exp.Expression] = []
     for node in conditions:
         if not isinstance(node, exp.EQ):
@@ -163,15 +179,33 @@ def _pair(frame: Frame, source: Source, a: exp.Column, b: exp.Column) -> tuple[C
 
 
 def _in_order(context: Context, sources: list[Source], where: list[exp.Expression]) -> Joined:
-    frame = sources[0].frame
+    frame, later = sources[0].frame, []
     for source in sources[1:]:
-        keys, used = _keys(frame, source, list(source.on))
+        conditions = list(source.on) if source.side else list(source.on) + where
+        keys, used = _keys(frame, source, conditions)
+        where = [c for c in where if not any(c is u for u in used)]
         rest = [c for c in source.on if not any(c is u for u in used)]
-        if source.side and (rest or not keys):
-            raise Unsupported("left join with other conditions", " AND ".join(c.sql() for c in source.on))
-        where = rest + where
+        if source.side and rest:
+            source = _restricted(context, source, rest)
+        elif not source.side:
+            later += rest
+        if source.side and not keys:
+            raise Unsupported("outer join without an equality", " AND ".join(c.sql() for c in source.on))
         frame = _merge(context, frame, source, keys)
-    return Joined(frame, tuple(where))
+    return Joined(frame, tuple(later + where))
+
+
+def _restricted(context: Context, source: Source, conditions: list[exp.Expression]) -> Source:
+    """Conditions of a left join's ON that concern the right side alone select its rows first."""
+    for column in (c for condition in conditions for c in condition.find_all(exp.Column)):
+        if source.frame.find(column.table.lower(), column.name.lower()) is None or source.side != "LEFT":
+            raise Unsupported("outer join with other conditions", column.sql())
+    scope = Scope(context, source.frame, source.frame)
+    masks = [context.condition(scope, c) for c in conditions]
+    var = context.writer.name("filtered")
+    context.writer.step(f"Keep the rows of {source.frame.var} where {' and '.join(m.english for m in masks)}.",
+                        f"{var} = {source.frame.var}[{' & '.join(m.operand for m in masks)}]")
+    return replace(source, frame=source.frame.named(var, may_be_empty=True))
 
 
 # --- one merge ----------------------------------------------------------------------------------------
@@ -179,7 +213,9 @@ def _in_order(context: Context, sources: list[Source], where: list[exp.Expressio
 
 def _merge(context: Context, frame: Frame, source: Source, keys: Keys) -> Frame:
     frame, source, keys = _numbers_on_both_sides(context, frame, source, keys)
-    writer, right, code_right = context.writer, source.frame, _right_code(source, keys)
+    source, keys = _separate_keys(context, source, keys)
+    writer, right = context.writer, source.frame
+    code_left, code_right = _sides(frame, source, keys)
     left_names, right_names = [k[0].name for k in keys], [k[1].name for k in keys]
     if not keys:
         how = ["how='cross'"]
@@ -188,13 +224,13 @@ def _merge(context: Context, frame: Frame, source: Source, keys: Keys) -> Frame:
     else:
         how = [f"left_on={quoted(left_names)}", f"right_on={quoted(right_names)}"]
     if source.side:
-        how.append("how='left'")
+        how.append(f"how={'outer' if source.side == 'FULL' else source.side.lower()!r}")
     shared = {name for name, other in zip(left_names, right_names, strict=True) if name == other}
     suffixes = _suffixes(context, frame, source, shared)
     if suffixes is not None:
         how.append(f"suffixes={suffixes!r}")
     var = frame.var if frame.var == "joined" or frame.var.startswith("joined_") else writer.name("joined")
-    writer.step(_sentence(frame, source, keys), f"{var} = {frame.var}.merge({code_right}, {', '.join(how)})")
+    writer.step(_sentence(frame, source, keys), f"{var} = {code_left}.merge({code_right}, {', '.join(how)})")
     empty = frame.may_be_empty if source.side else frame.may_be_empty or right.may_be_empty or bool(keys)
     tables, equal = _tables(frame, source, keys, shared, suffixes or ("_x", "_y"))
     return Frame(var, tables, empty, frame.equal + source.frame.equal + equal)
@@ -230,12 +266,36 @@ def _number_column(context: Context, frame: Frame, column: Column) -> tuple[Fram
     return replace(frame, var=var, tables=(*others, table)), added
 
 
-def _right_code(source: Source, keys: Keys) -> str:
-    """The right side's code: without NULL keys where both sides have them (pandas would match those)."""
-    if source.side and any(a.name == b.name for a, b in keys):
-        raise Unsupported("left join on columns of one name", source.frame.var)
-    drop = [right.name for left, right in keys if left.nullable and right.nullable]
-    return source.frame.var + (f".dropna(subset={drop!r})" if drop else "")
+def _separate_keys(context: Context, source: Source, keys: Keys) -> tuple[Source, Keys]:
+    """In an outer join, a right key of the left key's name is renamed where the query looks at it."""
+    table = source.table
+    same = [b for a, b in keys if a.name == b.name]
+    looked_at = {n for n, c in table.columns.items() if c in same
+                 and ("*" in context.used or context.mentions[table.alias, n] > 1 or source.side != "LEFT")}
+    if not source.side or not looked_at:
+        return source, keys
+    new = {table.columns[n].name: f"{table.columns[n].name}_{table.title}" for n in looked_at}
+    var = context.writer.name(table.title)
+    context.writer.step(f"Rename {listed(list(new))} of {table.title} to {listed(list(new.values()))}.",
+                        f"{var} = {source.frame.var}.rename(columns={new!r})")
+
+    def renamed(column: Column) -> Column:
+        return replace(column, name=new.get(column.name, column.name))
+
+    columns = {n: renamed(c) for n, c in table.columns.items()}
+    frame = replace(source.frame, var=var, tables=(replace(table, columns=columns),))
+    return replace(source, frame=frame), [(a, renamed(b)) for a, b in keys]
+
+
+def _sides(frame: Frame, source: Source, keys: Keys) -> tuple[str, str]:
+    """Both sides' code: without NULL keys where both have them (pandas would match those)."""
+    left, right = frame.var, source.frame.var
+    drop = [(a.name, b.name) for a, b in keys if a.nullable and b.nullable]
+    if drop and source.side == "FULL":
+        raise Unsupported("full join on keys with NULL", f"{left}, {right}")
+    if drop and source.side == "RIGHT":
+        return f"{left}.dropna(subset={[a for a, _ in drop]!r})", right
+    return left, right + (f".dropna(subset={[b for _, b in drop]!r})" if drop else "")
 
 
 def _suffixes(context: Context, frame: Frame, source: Source, shared: set[str]) -> tuple[str, str] | None:
@@ -264,9 +324,10 @@ def _tables(frame: Frame, source: Source, keys: Keys, shared: set[str],
         nullable = optional or (column.nullable and (column.name not in keyed or bool(source.side)))
         return replace(column, name=name, nullable=nullable)
 
-    left = [replace(t, whole=False, columns={k: moved(c, suffixes[0], left_keys, False) for k, c in t.columns.items()})
-            for t in frame.tables]
-    right = [replace(t, whole=False, columns={k: moved(c, suffixes[1], right_keys, bool(source.side))
+    optional = source.side in ("RIGHT", "FULL"), source.side in ("LEFT", "FULL")
+    left = [replace(t, whole=False, columns={k: moved(c, suffixes[0], left_keys, optional[0])
+                                             for k, c in t.columns.items()}) for t in frame.tables]
+    right = [replace(t, whole=False, columns={k: moved(c, suffixes[1], right_keys, optional[1])
                                  for k, c in t.columns.items()}) for t in source.frame.tables]
     equal = () if source.side else tuple(
         (moved(a, suffixes[0], left_keys, False).name, moved(b, suffixes[1], right_keys, False).name)
@@ -280,6 +341,7 @@ def _sentence(frame: Frame, source: Source, keys: Keys) -> str:
         right = f"{right} itself"
     if not keys:
         return f"Pair every row of {left} with every row of {right}."
-    kept = f", keeping the rows of {left} without a match" if source.side else ""
+    rows = {"LEFT": f"the rows of {left}", "RIGHT": f"the rows of {right}", "FULL": "the rows of both"}
+    kept = f", keeping {rows[source.side]} without a match" if source.side else ""
     parts = [a.name if a.name == b.name else f"{a.name} = {b.name}" for a, b in keys]
     return f"Join {left} with {right} on {listed(parts)}{kept}."

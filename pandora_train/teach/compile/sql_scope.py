@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -12,6 +13,10 @@ from sqlglot import exp
 
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.teach.compile.program import Unsupported, Writer
+
+class Correlated(Unsupported):
+    """A nested query uses a column of the query around it."""
+
 
 Kind = Literal["int", "float", "text", "mixed"]
 
@@ -89,6 +94,8 @@ class Value:
     affinity: bool = False
     tight: bool = True
     """Whether the code can be an operand without parentheses."""
+    array: str = ""
+    """Code of an array with the same values, where that is shorter (to make a column of)."""
     column: Column | None = None
     """Set when the value is just a column of the frame."""
     literal: str | float | int | None = None
@@ -111,6 +118,18 @@ class Mask:
     code: str
     english: str
     tight: bool = False
+    missing: bool = False
+    """Whether pandas' mask may hold NA (comparisons of nullable integers); selecting rows takes it as false."""
+
+    @property
+    def filled(self) -> str:
+        """The code with NA made false, where a plain boolean is needed."""
+        return f"{self.operand if not self.tight else self.code}.fillna(False)" if self.missing else self.code
+
+    @property
+    def series(self) -> str:
+        """As ``filled``, to call methods on."""
+        return self.filled if self.missing else self.operand
 
     @property
     def operand(self) -> str:
@@ -153,6 +172,10 @@ class Context:
     """Compiles a nested query (set by the entry, so that files import one way)."""
     condition: Callable[[Scope, exp.Expression], Mask]
     """Turns a condition into a mask (set by the entry likewise)."""
+    views: dict[str, Frame] = field(default_factory=dict)
+    """Frames of WITH, by lower-case name."""
+    mentions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often ``(alias, column)`` occurs in the query, in lower case."""
     used: set[str] = field(default_factory=set)
     """Lower-case column names that occur anywhere in the query; ``*`` when a star does."""
 
@@ -167,6 +190,8 @@ class Scope:
     mode: Literal["rows", "groups", "whole"] = "rows"
     """What an aggregate is here: wrong, a column of the grouped frame, or one value over all rows."""
     outer: Scope | None = None
+    row: str = ""
+    """Inside a loop over the rows of the frame: the variable of one row."""
     aliases: dict[str, exp.Expression] = field(default_factory=dict)
     """Output aliases of the select list, in lower case."""
 
@@ -218,16 +243,23 @@ def column_value(frame: Frame, column: Column) -> Value:
                  affinity=column.affinity, column=column)
 
 
-def resolve(scope: Scope, node: exp.Column) -> Column:
-    """The frame column that ``node`` names; raises :class:`Unsupported` when there is none here."""
+def resolve(scope: Scope, node: exp.Column) -> Value:
+    """The column that ``node`` names: a Series here, or one row's cell inside a loop over an outer query.
+
+    Raises :class:`Correlated` when it belongs to an outer query outside a loop, else :class:`Unsupported`.
+    """
     table, name = node.table.lower(), node.name.lower()
     found = scope.frame.find(table, name)
     if found is not None:
-        return found
+        return column_value(scope.frame, found)
     outer = scope.outer
     while outer is not None:
-        if outer.frame.find(table, name) is not None:
-            raise Unsupported("correlated subquery", node.sql())
+        found = outer.frame.find(table, name)
+        if found is not None and outer.row:
+            return Value(f"{outer.row}[{found.name!r}]", found.kind, f"its {found.name}", found.nullable,
+                         scalar=True, affinity=found.affinity)
+        if found is not None:
+            raise Correlated("correlated subquery", node.sql())
         outer = outer.outer
     raise Unsupported("unknown column", node.sql())
 

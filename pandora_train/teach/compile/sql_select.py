@@ -12,7 +12,6 @@ from pandora_train.teach.compile.sql_from import conjuncts, from_clause
 from pandora_train.teach.compile.sql_scope import (
     Column,
     Context,
-    Frame,
     Relation,
     Scope,
     Value,
@@ -101,7 +100,7 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
     var = writer.name(base)
     mask = combine(masks, True)
     line = f"{var} = {frame.var}[{mask.code}]"
-    words = f"{_rows_of(frame)} where {mask.english}"
+    words = f"{_rows_of(scope)} where {mask.english}"
     if len(line) <= WIDTH or len(masks) == 1:
         writer.step(f"Keep {words}.", line)
     else:
@@ -111,9 +110,10 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
     return scope.over(frame.named(var, may_be_empty=True))
 
 
-def _rows_of(frame: Frame) -> str:
+def _rows_of(scope: Scope) -> str:
+    frame = scope.frame
     titles = [t.title for t in frame.tables if t.alias]
-    if frame.computed:
+    if scope.mode == "groups":
         return "the groups"
     if titles == [frame.var]:
         return f"the rows of {frame.var}"
@@ -162,14 +162,14 @@ class Key:
 def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: list[exp.Ordered],
            distinct: bool) -> Relation:
     """Write ORDER BY and LIMIT; the projection to ``parts`` and DISTINCT are left to the reader."""
-    keys, scope = _sort_keys(scope, order)
     columns, scope = _columns(scope, parts)
+    keys, scope = _sort_keys(scope, order)
     writer = scope.context.writer
     limit, offset = _count(query, "limit"), _count(query, "offset") or 0
     frame, names = scope.frame, _names(parts)
     sort = _sort_code(keys)
     cut = _cut_code(limit, offset)
-    sentence = f"Sort {_rows_of(frame)} by {_sort_words(keys)}" if sort else f"Take {_rows_of(frame)}"
+    sentence = f"Sort {_rows_of(scope)} by {_sort_words(keys)}" if sort else f"Take {_rows_of(scope)}"
     words = _cut_words(limit, offset)
     if distinct:
         if sort:
@@ -194,7 +194,7 @@ def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[Key], Scope
         if part.scalar:
             continue
         if part.column is None:
-            part, scope = assigned(scope, part, "sort_key")
+            part, scope = assigned(scope, part, "sort_key", target)
         down = bool(node.args.get("desc"))
         missing_first = not down if part.nullable else None  # NULL is the smallest
         if part.kind == "mixed":
@@ -265,7 +265,7 @@ def _columns(scope: Scope, parts: list[exp.Expression]) -> tuple[list[Column], S
     for part in parts:
         found: Value = value(scope, part)
         if found.column is None:
-            found, scope = assigned(scope, found, part.alias or "value")
+            found, scope = assigned(scope, found, part.alias or "value", part.unalias())
         assert found.column is not None
         columns.append(found.column)
     return columns, scope

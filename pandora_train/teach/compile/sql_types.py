@@ -71,6 +71,18 @@ def as_number(part: Value) -> Value:
     return replace(part, code=code, kind="float", tight=True, column=None)
 
 
+def as_text(part: Value) -> Value:
+    """A value where text is wanted: numbers are written out."""
+    if part.kind == "text":
+        return part
+    if part.literal is not None:
+        return text(str(part.literal))
+    if part.kind == "mixed" and part.nullable:
+        raise Unsupported("text of a mixed column", part.english)
+    code = f"str({part.code})" if part.scalar else f"{part.operand}.astype(str)"
+    return replace(part, code=code, kind="text", affinity=False, tight=True, column=None)
+
+
 def numbers_only(part: Value) -> Value:
     """Text read as numbers where it is one, missing where it is not (then it equals no number)."""
     if part.numeric:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_functions import FUNCTIONS, arguments_of
+from pandora_train.teach.compile.sql_nested import scalar
 from pandora_train.teach.compile.sql_scope import (
     Kind,
     Scope,
@@ -38,7 +40,13 @@ def value(scope: Scope, node: exp.Expression) -> Value:
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)):
         return _arithmetic(scope, node)
     if isinstance(node, exp.Subquery):
-        return _subquery(scope, node)
+        return scalar(scope, node.this)
+    if type(node) in FUNCTIONS:
+        return FUNCTIONS[type(node)](node, [value(scope, a) for a in arguments_of(node)])
+    if isinstance(node, exp.Case):
+        return _case(scope, node, node.args["ifs"], node.args.get("default"))
+    if isinstance(node, exp.If):
+        return _case(scope, node, [node], node.args.get("false"))
     if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)):
         return _truth(scope, node)
     raise Unsupported("expression", f"{type(node).__name__}: {node.sql()}")
@@ -63,11 +71,10 @@ def _column(scope: Scope, node: exp.Column) -> Value:
     alias = scope.aliases.get(node.name.lower()) if not node.table else None
     if alias is not None and scope.frame.find("", node.name.lower()) is None:
         return value(scope, alias)
-    column = resolve(scope, node)
-    found = column_value(scope.frame, column)
-    if scope.mode == "whole":  # any row will do
+    found = resolve(scope, node)
+    if scope.mode == "whole" and not found.scalar:  # any row will do
         first = f"{found.code}.head(1).max()" if scope.frame.may_be_empty else f"{found.code}.iloc[0]"
-        return replace(found, code=first, english=f"the first {column.name}", scalar=True, column=None)
+        return replace(found, code=first, english=f"the first {found.english}", scalar=True, column=None)
     return found
 
 
@@ -76,7 +83,33 @@ def _truth(scope: Scope, node: exp.Expression) -> Value:
     if scope.mode == "whole" or any(resolve(scope, c).nullable for c in node.find_all(exp.Column)):
         raise Unsupported("condition as a value", node.sql())
     mask = scope.context.condition(scope, node)
-    return Value(f"{mask.operand}.astype(int)", "int", f"whether {mask.english}")
+    return Value(f"{mask.series}.astype(int)", "int", f"whether {mask.english}")
+
+
+def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression], default: exp.Expression | None) -> Value:
+    """CASE and IIF: the first condition that is true chooses."""
+    if scope.mode == "whole":
+        raise Unsupported("CASE over aggregates", node.sql())
+    operand = node.this if isinstance(node, exp.Case) else None
+    tests = [i.this if operand is None else exp.EQ(this=operand.copy(), expression=i.this.copy()) for i in ifs]
+    masks = [scope.context.condition(scope, test) for test in tests]
+    found = [value(scope, i.args["true"]) for i in ifs]
+    last = None if default is None or isinstance(default, exp.Null) else value(scope, default)
+    branches = [*found, *([last] if last else [])]
+    kinds = {b.kind for b in branches}
+    if kinds - {"int", "float"} and kinds != {"text"}:
+        raise Unsupported("CASE of several types", node.sql())
+    kind: Kind = "text" if "text" in kinds else "int" if kinds == {"int"} else "float"
+    english = ", ".join(f"{b.english} where {m.english}" for b, m in zip(found, masks, strict=True))
+    english += f", else {last.english}" if last else ""
+    nullable = last is None or any(b.nullable for b in branches)
+    if [b.code for b in branches] == ["1", "0"]:
+        return Value(f"{masks[0].series}.astype(int)", "int", english)
+    other = last.code if last else "None" if kind == "text" else "np.nan"
+    chosen = ", ".join(b.code for b in found)
+    tests_code = ", ".join(m.filled for m in masks)
+    code = f"np.select([{tests_code}], [{chosen}], default={other})"
+    return Value(f"pd.Series({code}, index={scope.frame.var}.index)", kind, english, nullable, array=code)
 
 
 _SYMBOLS: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/",
@@ -195,35 +228,3 @@ def _aggregate(scope: Scope, node: exp.AggFunc) -> Value:
         code = f"{argument.operand}.{method}()"
     nullable = empty and method not in ("count", "nunique")
     return Value(code, kind, english, nullable, scalar=True)
-
-
-def hold(scope: Scope, found: Value) -> Value:
-    """Write a value over all rows into a named variable."""
-    writer = scope.context.writer
-    name = writer.name(_variable(found))
-    writer.step(f"Find {found.english}, {name}.", f"{name} = {found.code}")
-    return replace(found, code=name, english=name, tight=True, column=None)
-
-
-def _subquery(scope: Scope, node: exp.Subquery) -> Value:
-    """A subquery that stands for one value; a named variable holds it."""
-    relation = scope.context.query(scope.context, node.this, scope)
-    if len(relation.scalars or relation.outputs) != 1:
-        raise Unsupported("subquery of several columns", node.sql())
-    if relation.scalars:
-        return hold(scope, relation.scalars[0])
-    writer, column = scope.context.writer, relation.outputs[0]
-    name = writer.name(column.name)
-    series = f"{relation.frame.var}[{column.name!r}]{relation.cut}"
-    first = f"{series}.iloc[0]" if not relation.frame.may_be_empty else f"{series}.head(1).max()"
-    writer.step(f"Take its {column.name} as {name}.", f"{name} = {first}")
-    nullable = column.nullable or relation.frame.may_be_empty
-    return Value(name, column.kind, name, nullable, scalar=True, affinity=column.affinity)
-
-
-def _variable(found: Value) -> str:
-    words = {"average": "average", "largest": "max", "smallest": "min", "total": "total"}
-    parts = found.english.split()
-    if parts[:1] == ["the"] and len(parts) == 3 and parts[1] in words:
-        return f"{words[parts[1]]}_{parts[2]}"
-    return "count" if "number" in parts else "value"

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
+from pandora_train.teach.compile.sql_nested import exists, hold, in_set
 from pandora_train.teach.compile.sql_scope import Column, Mask, Relation, Scope, Value, listed
 from pandora_train.teach.compile.sql_types import numbers_only, same_type
-from pandora_train.teach.compile.sql_values import hold, value
+from pandora_train.teach.compile.sql_values import value
 
 _SYMBOLS: dict[type[exp.Expression], str] = {exp.EQ: "==", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=",
                                              exp.LT: "<", exp.LTE: "<="}
@@ -46,7 +47,7 @@ def combine(parts: list[Mask], conjunction: bool) -> Mask:
     code = (" & " if conjunction else " | ").join(p.operand for p in parts)
     english = f" {word} ".join(f"({p.english})" if " or " in p.english and conjunction else p.english
                                for p in parts)
-    return Mask(code, english)
+    return Mask(code, english, missing=any(p.missing for p in parts))
 
 
 def _comparison(scope: Scope, node: exp.Expression, symbol: str) -> Mask:
@@ -64,7 +65,8 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
     if right.kind == "mixed" and symbol not in ("==", "!="):
         raise Unsupported("mixed column compared", english)
     left, right = same_type(left, right, symbol)
-    mask = Mask(f"{left.operand} {symbol} {right.operand}", english)
+    missing = any(v.nullable and v.kind == "int" and not v.scalar for v in (left, right))
+    mask = Mask(f"{left.operand} {symbol} {right.operand}", english, missing=missing)
     if mixed:  # SQLite sorts text after all numbers
         stored = left.code.removeprefix("pd.to_numeric(").removesuffix(", errors='coerce')")
         text_too = Mask(f"{left.code}.isna() & {stored}.notna()", f"{stored} is text")
@@ -80,7 +82,7 @@ def _guarded(mask: Mask, values: list[Value]) -> Mask:
         return mask
     guards = [f"pd.notna({v.code})" if v.scalar else f"{v.operand}.notna()" for v in values]
     code = " & ".join([mask.operand, *guards])
-    return Mask(code, f"{mask.english} and not missing")
+    return Mask(code, f"{mask.english} and not missing", missing=mask.missing)
 
 
 def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
@@ -92,7 +94,8 @@ def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
         return combine(parts, positive)
     low, high = same_type(subject, low, ">=")[1], same_type(subject, high, "<=")[1]
     return Mask(f"{subject.operand}.between({low.code}, {high.code})",
-                f"{subject.english} is between {low.english} and {high.english}", tight=True)
+                f"{subject.english} is between {low.english} and {high.english}", tight=True,
+                missing=subject.nullable and subject.kind == "int")
 
 
 def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
@@ -164,8 +167,9 @@ def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
 
 
 def _in_query(scope: Scope, subject: Value, query: exp.Expression, positive: bool) -> Mask:
-    inner = query.this if isinstance(query, exp.Subquery) else query
-    relation = scope.context.query(scope.context, inner, scope)
+    relation, finished = in_set(scope, subject, query, positive)
+    if relation is None:
+        return finished
     if relation.scalars:
         (found,) = relation.scalars
         return compare(subject, hold(scope, found), "==" if positive else "!=")
@@ -194,6 +198,10 @@ def membership(subject: Value, relation: Relation, column: Column, positive: boo
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
+def _exists(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    return exists(scope, node.this, positive)
+
+
 _HANDLERS: dict[type[exp.Expression], Callable[[Scope, exp.Expression, bool], Mask]] = {
-    exp.Between: _between, exp.Is: _is, exp.Like: _like, exp.In: _in,
+    exp.Between: _between, exp.Is: _is, exp.Like: _like, exp.In: _in, exp.Exists: _exists,
 }
