@@ -25,10 +25,10 @@ class AskConfig(Config):
     """Limits of generated code."""
 
 
-def answer(config: AskConfig, question: str, paths: list[str], topics: list[str]) -> Trajectory:
-    """One trajectory for ``question`` over the files at ``paths`` (one piece of knowledge)."""
-    knowledge = knowledge_for(paths, topics)
-    example = Example(id=f"files:{content_id(question, paths)}", benchmark="files", split="ask",
+def answer(config: AskConfig, question: str, path: str, topics: tuple[str, ...]) -> Trajectory:
+    """One trajectory for ``question`` over a table, database or graph at ``path``."""
+    knowledge = knowledge_for(path, topics)
+    example = Example(id=f"files:{content_id(question, path)}", benchmark="files", split="ask",
                       question=question, knowledge=knowledge, group="ask")
     memory = open_memory(config.retrieval)
     near = memory.demonstrations(example, config.retrieval) if memory else []
@@ -40,13 +40,13 @@ def answer(config: AskConfig, question: str, paths: list[str], topics: list[str]
         llm.close()
 
 
-def ask(config: AskConfig, question: str, paths: list[str], topics: list[str]) -> None:
+def ask(config: AskConfig, question: str, path: str, topics: tuple[str, ...] = ()) -> None:
     """Print reasoning, code and answer of one question."""
     from rich.console import Console
     from rich.syntax import Syntax
     from rich.table import Table
 
-    trajectory = answer(config, question, paths, topics)
+    trajectory = answer(config, question, path, topics)
     console = Console()
     for step in trajectory.steps:
         console.print(step.reasoning or step.reply)

@@ -178,7 +178,7 @@ def show(run: Annotated[Path, typer.Argument(help="Run folder.")],
 
 @app.command()
 def ask(question: str,
-        paths: Annotated[list[str], typer.Argument(help="CSV, TSV, SQLite or RDF files, or a SPARQL URL.")],
+        path: Annotated[str, typer.Argument(help="A CSV, TSV, SQLite or RDF file, or a SPARQL URL.")],
         config: Annotated[Path, typer.Option(help="Agent config.")] = Path("configs/ask.yaml"),
         topic: Annotated[list[str] | None, typer.Option(help="Topic entity of a graph question.")] = None,
         set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None) -> None:
@@ -186,7 +186,7 @@ def ask(question: str,
     from pandora_train.ask import AskConfig, ask
     from pandora_train.config import load
 
-    ask(load(AskConfig, config, set_), question, paths, topic or [])
+    ask(load(AskConfig, config, set_), question, path, tuple(topic or []))
 
 
 @app.command()
