@@ -18,6 +18,7 @@ from pandora_train.box import boxes_for
 from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.evaluate.stats import summarise
+from pandora_train.evaluate.suite import suite_score
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import RetrievalConfig, open_memory
 from pandora_train.metrics import as_text, gold_rows, score
@@ -101,7 +102,7 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
             near = memory.demonstrations(example, config.retrieval) if memory else []
             trajectory, prompt = agent.solve(example, boxes_for(example.knowledge), near)
             gold = gold_rows(example)
-            scores = score(example, trajectory.rows, gold)
+            scores = score(example, trajectory.rows, gold) | suite_score(example, trajectory, runner)
         except MachineryError as e:
             failures.append(f"{example.id}: {e}")
             return

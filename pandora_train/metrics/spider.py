@@ -114,9 +114,9 @@ class GoldColumn:
 
     def read(self, cell: Cell) -> Hashable:
         """The key of an answer's cell."""
-        if self.typed or not isinstance(cell, str) or cell in self.texts:
-            return self._key(cell) if self.typed or not isinstance(cell, str) else ("text", cell)
-        return self._number(cell) or ("text", cell)
+        if self.typed or not isinstance(cell, str):
+            return self._key(cell)
+        return (None if cell in self.texts else self._number(cell)) or ("text", cell)
 
     def _key(self, cell: Cell) -> Hashable:
         if cell is None:

@@ -31,7 +31,7 @@ MAX_WIDTH = 6
 """Answers wider than this are compared in the gold's column order only."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def results(db: str, sql: str, seeds: int = SEEDS) -> tuple[Cells, ...]:
     """The distinct results of ``sql`` over shuffles of the rows of ``db``; the stored order isn't tried."""
     ordered = is_ordered(sql)
@@ -89,7 +89,7 @@ class _Ranked:
     stop: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _ranked(db: str, sql: str) -> _Ranked | None:
     """Run the query without its limit and with its sort keys; ``None`` where that can't be written."""
     from sqlglot import errors, exp, parse_one
