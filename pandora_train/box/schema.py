@@ -104,17 +104,23 @@ def _type(column: pd.Series) -> str:
 
 
 def _shown_values(column: pd.Series, view: _View) -> list[Any]:
-    found: list[Any] = []
-    words = f" {_normal(view.question)} "
-    for value in column.dropna().drop_duplicates():
+    if view.values == "matched":
+        column = _matched(column, view.question)
+    found = []
+    for value in column.dropna().drop_duplicates().head(SHOWN):
         plain = value.item() if hasattr(value, "item") else value
-        if view.values == "matched" and not (_normal(str(plain)) and f" {_normal(str(plain))} " in words):
-            continue
-        text = isinstance(plain, str) and len(plain) > LONGEST
-        found.append(plain[:LONGEST] + "…" if text else plain)
-        if len(found) == SHOWN:
-            break
+        found.append(plain[:LONGEST] + "…" if isinstance(plain, str) and len(plain) > LONGEST else plain)
     return found
+
+
+def _matched(column: pd.Series, question: str) -> pd.Series:
+    """The cells that the question names: numbers in it, or whole words of it (case and punctuation aside)."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column[column.isin([float(n) for n in re.findall(r"\d+(?:\.\d+)?", question)])]
+    words = f" {_normal(question)} "
+    distinct = column.dropna().drop_duplicates()
+    named = [v for v in distinct if len(str(v)) <= len(words) and _normal(str(v))]
+    return pd.Series([v for v in named if f" {_normal(str(v))} " in words], dtype=column.dtype)
 
 
 def _normal(text: str) -> str:

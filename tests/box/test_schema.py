@@ -48,6 +48,12 @@ def test_values_and_types_are_options() -> None:
     assert "'shop_id': [...]" in matched
 
 
+def test_matched_values_are_whole_words_and_numbers_of_the_question() -> None:
+    boxes = BoxSet((box("t", who=["Ann", "Annabel", "van Gogh", "!", None], year=[1999, 19, 5, 7, 8]),))
+    shown = schema_text(boxes, values="matched", question="did ann or Van-Gogh! live in 1999, aged 7.0?")
+    assert shown == "t = pd.DataFrame({'who': ['Ann', 'van Gogh', ...], 'year': [1999, 7, ...]})"
+
+
 def test_few_distinct_values_cut_to_length() -> None:
     long = Box("t", pd.DataFrame({"x": ["a" * 200, "b", None, "b", "c", "d"]}))
     assert schema_text(BoxSet((long,)), values="samples") == (
