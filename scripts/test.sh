@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 fast=false
 [ "${1:-}" = --fast ] && fast=true
 
-scripts/setup.sh --dev
+if $fast; then scripts/setup.sh --dev --no-serve; else scripts/setup.sh --dev; fi
 . .venv/bin/activate
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 PANDORA_HOME="${PANDORA_HOME:-$PWD/checkpoints}"
