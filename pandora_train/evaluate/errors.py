@@ -47,23 +47,24 @@ def primary_score(trajectory: Trajectory) -> float | None:
     return trajectory.scores.get(name)
 
 
-def diagnose(trajectory: Trajectory, schema: str, boxes: BoxSet | None = None) -> Diagnosis | None:
+def diagnose(trajectory: Trajectory, schema: str, boxes: BoxSet | None = None,
+             reference: str = "") -> Diagnosis | None:
     """The error kind of one sample; ``None`` when it is fully right or was not scored.
 
-    ``schema`` is the BOX schema text of its prompt. With ``boxes`` the values are looked at too, which
-    decides many questions that have no gold program.
+    ``schema`` is the BOX schema text of its prompt. With ``boxes`` the values are looked at too, and
+    ``reference`` may hold the gold program as pandas code; both decide more (see ``explain.py``).
     """
     score = primary_score(trajectory)
     if score is None or score >= 1:
         return None
-    kind, rule, evidence = _decide(trajectory, read_schema(schema), boxes)
+    kind, rule, evidence = _decide(trajectory, read_schema(schema), boxes, reference)
     return Diagnosis(id=trajectory.id, kind=kind, rule=rule, evidence=tuple(evidence))
 
 
 Verdict = tuple[ErrorKind, str, list[str]]
 
 
-def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None) -> Verdict:
+def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str) -> Verdict:
     if not t.steps:
         return "execution", "nothing ran", ["the prompt did not fit, so that no code was written"]
     last = t.steps[-1]
@@ -71,7 +72,8 @@ def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None) -> Verdict:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
     if last.execution.outcome != "result":
         return _failed(last, last.execution, schema)
-    found = _form(t) or _against_gold(t, last, schema) or _by_values(t, last, schema, boxes) or _by_answer(t)
+    found = _form(t) or _against_gold(t, last, schema, reference)
+    found = found or _by_values(t, last, schema, boxes) or _by_answer(t)
     return found or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
 
 
@@ -148,20 +150,28 @@ def _gold_tables(t: Trajectory) -> Iterable[tuple[tuple[str | None, ...], ...]]:
 # --- code beside the gold program -----------------------------------------------------------------------
 
 
-def _against_gold(t: Trajectory, step: Step, schema: Schema) -> Verdict | None:
+def _against_gold(t: Trajectory, step: Step, schema: Schema, reference: str) -> Verdict | None:
     gold = gold_profile(t.gold)
     if gold is None or not schema:
         return None
     code = code_profile(step.code, schema)
     if t.gold.language == "sql":
-        missing = sorted(gold.boxes - code.boxes)
-        if missing:
-            return "box", "missing BOX", [f"gold reads {', '.join(missing)}, the code does not"]
-        lacking = sorted(gold.fields - code.fields)
-        if lacking:
-            return "field", "missing field", [f"gold uses {', '.join(lacking)}, the code does not"]
-        return _intent(t, gold, code) or _logic(t, gold)
-    return _against_relations(t, gold, code, schema)
+        return _against_names(t, gold, code)
+    found = _against_relations(t, gold, code, schema)
+    if found is None and reference:
+        found = _against_names(t, code_profile(reference, schema), code)
+    return found
+
+
+def _against_names(t: Trajectory, gold: Profile, code: Profile) -> Verdict:
+    """Both sides name BOXes and fields alike."""
+    missing = sorted(gold.boxes - code.boxes)
+    if missing:
+        return "box", "missing BOX", [f"gold reads {', '.join(missing)}, the code does not"]
+    lacking = sorted(gold.fields - code.fields)
+    if lacking:
+        return "field", "missing field", [f"gold uses {', '.join(lacking)}, the code does not"]
+    return _intent(t, gold, code) or _logic(t, gold)
 
 
 def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Schema) -> Verdict | None:
