@@ -83,7 +83,8 @@ def encode(frames: dict[str, pd.DataFrame]) -> Encoded:
         except TypeError as e:
             raise UserError(f"BOX '{name}': {e}; convert it to text or numbers") from None
         description.append((name, len(frame), index, labels, columns))
-    return Encoded(marshal.dumps(description), b"".join(block.parts))
+    # version 2 has no references, so that equal frames give equal bytes
+    return Encoded(marshal.dumps(description, 2), b"".join(block.parts))
 
 
 def _column(values: pd.Series[Any], block: _Block) -> Column:

@@ -136,10 +136,8 @@ REPLACED = {
     "week": ".isocalendar().week", "Int64Index": "pd.Index", "Float64Index": "pd.Index", "datetime": "import datetime",
     "np": "import numpy as np", "Panel": "a DataFrame with a MultiIndex", "first": "rows within the first N: .loc[:date]",
     "pad": ".ffill()", "backfill": ".bfill()", "fillna_method": ".ffill()",
-    # numpy 1 -> 2
-    "float": "float", "int": "int", "bool": "bool", "object": "object", "float_": "np.float64", "NaN": "np.nan",
-    "Inf": "np.inf", "product": "np.prod", "cumproduct": "np.cumprod", "in1d": "np.isin", "row_stack": "np.vstack",
-    "trapz": "np.trapezoid",
+    # numpy 1 -> 2, where numpy's own message doesn't say so
+    "product": "np.prod", "cumproduct": "np.cumprod", "trapz": "np.trapezoid",
 }
 ARGUMENTS = {"method": ".ffill() or .bfill() instead of fillna(method=…)", "axis": "transpose first: .T",
              "inplace": "assign the result: x = x.method(…)", "squeeze": '.squeeze("columns") on the result',

@@ -1,0 +1,210 @@
+"""The host's side: several callers, failures of the machinery, limits, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pandora_train.box.box import Box, BoxSet
+from pandora_train.config import load
+from pandora_train.errors import MachineryError, UserError
+from pandora_train.sandbox import Sandbox, SandboxConfig
+from pandora_train.sandbox import host as host_module
+
+
+def descendants(of: int | None = None) -> set[int]:
+    """Process ids below ``of`` (default: this process)."""
+    top = of or os.getpid()
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {top}
+    while more := {p for p, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {top}
+
+
+def zygote_pid(sandbox: Sandbox) -> int:
+    launcher = sandbox._zygote._process.pid
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    return int(children[0])
+
+
+def test_boxes_are_predefined_beside_pd_and_np(sandbox: Sandbox, boxes: BoxSet) -> None:
+    execution = sandbox.run(boxes, "result = [[len(df), pd.__name__, np.__name__]]")
+    assert execution.rows == (("6", "pandas", "numpy"),)
+    assert execution.types == ("int", "str", "str")
+    assert execution.seconds > 0
+
+
+def test_only_the_boxes_of_the_question_are_there(sandbox: Sandbox, boxes: BoxSet) -> None:
+    other = BoxSet((Box("other", pd.DataFrame({"a": [1]})),))
+    assert sandbox.run(other, "result = other.a").rows == (("1",),)
+    assert sandbox.run(boxes, "result = other.a").outcome == "error"
+
+
+def test_many_callers_each_get_their_own_answer(sandbox: Sandbox) -> None:
+    sets = [BoxSet((Box("t", pd.DataFrame({"n": [n]})),)) for n in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda b: sandbox.run(b, "result = t.n").rows, sets))
+    assert answers == [((str(n),),) for n in range(24)]
+
+
+def test_a_time_out_is_counted_from_when_the_code_starts(sandbox: Sandbox, boxes: BoxSet) -> None:
+    start = time.monotonic()
+    execution = sandbox.run(boxes, "import time\ntime.sleep(60)", wall=0.5)
+    assert execution.outcome == "timeout"
+    assert execution.error
+    assert execution.error.line == 2
+    assert time.monotonic() - start < 30
+
+
+def test_a_longer_wall_than_the_configured_one_is_kept(boxes: BoxSet) -> None:
+    burn = "import time\nwhile time.process_time() < 3.5: pass\nresult = 'done'"
+    with Sandbox(SandboxConfig(wall=0.9, workers=1)) as sandbox:
+        assert sandbox.run(boxes, burn, wall=200).rows == (("done",),)
+
+
+def test_processor_time_is_limited_even_if_nobody_kills(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(SandboxConfig(wall=1, workers=1)) as sandbox:
+        monkeypatch.setattr(sandbox, "config", SandboxConfig(wall=300, workers=1))
+        execution = sandbox.run(boxes, "while True: pass", wall=300)
+    assert (execution.outcome, execution.code) == ("signal", signal.SIGXCPU)
+
+
+def test_a_dead_zygote_is_replaced_and_the_run_repeated(boxes: BoxSet) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        os.kill(zygote_pid(sandbox), signal.SIGKILL)
+        assert sandbox.run(boxes, "result = 1").rows == (("1",),)
+        assert sandbox.run(boxes, "result = 2").rows == (("2",),)
+
+
+def test_a_zygote_that_dies_under_a_run_is_not_the_codes_fault(boxes: BoxSet) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        killer = threading.Timer(1.0, os.kill, (zygote_pid(sandbox), signal.SIGKILL))
+        killer.start()
+        execution = sandbox.run(boxes, "import time\ntime.sleep(3)\nresult = 'done'", wall=60)
+        killer.join()
+    assert execution.rows == (("done",),)
+
+
+def test_children_that_die_before_their_request_are_replaced(boxes: BoxSet) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        time.sleep(1)
+        pids = Path(f"/proc/{zygote_pid(sandbox)}/task/{zygote_pid(sandbox)}/children").read_text().split()
+        assert pids
+        for pid in pids:
+            os.kill(int(pid), signal.SIGKILL)
+        assert sandbox.run(boxes, "result = 1").rows == (("1",),)
+
+
+def test_a_machinery_that_stays_broken_raises(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        monkeypatch.setattr(host_module, "RECEIVED", b"?")
+        with pytest.raises(MachineryError):
+            sandbox.run(boxes, "result = 1")
+
+
+def test_code_that_ends_its_process_is_not_repeated(sandbox: Sandbox, boxes: BoxSet) -> None:
+    execution = sandbox.run(boxes, "import os\nos._exit(0)")
+    assert (execution.outcome, execution.code, execution.rows) == ("exit", 0, None)
+
+
+def test_closing_ends_every_process(boxes: BoxSet) -> None:
+    sandbox = Sandbox(SandboxConfig(workers=2))
+    sandbox.run(boxes, "result = 1")
+    launcher = sandbox._zygote._process.pid
+    processes = descendants(launcher) | {launcher}
+    assert len(processes) > 2
+    sandbox.close()
+    assert not [p for p in processes if Path(f"/proc/{p}").exists()]
+    with pytest.raises(MachineryError, match="closed"):
+        sandbox.run(boxes, "result = 1")
+
+
+def test_closing_ends_a_run_in_flight(boxes: BoxSet) -> None:
+    sandbox = Sandbox(SandboxConfig(workers=1))
+    threading.Timer(0.5, sandbox.close).start()
+    with pytest.raises(MachineryError):
+        sandbox.run(boxes, "import time\ntime.sleep(60)", wall=60)
+
+
+def test_a_host_that_is_killed_leaves_no_process() -> None:
+    ready, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        sandbox = Sandbox(SandboxConfig(workers=1))
+        os.write(write, f"{sandbox._zygote._process.pid} {zygote_pid(sandbox)}".encode())
+        time.sleep(600)
+        os._exit(0)
+    os.close(write)
+    pids = [int(p) for p in os.read(ready, 100).split()]
+    os.close(ready)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{p}/stat").exists() and " Z " not in Path(f"/proc/{p}/stat").read_text() for p in pids):
+        assert time.monotonic() < deadline, "the zygote outlived its host"
+        time.sleep(0.05)
+
+
+def test_nothing_leaks(sandbox: Sandbox, boxes: BoxSet) -> None:
+    programs = ["result = df.x.sum()", "result = df['nope']", "import os\nos._exit(1)", "import os\nos.kill(os.getpid(), 9)",
+                "import os\nos.write(3, b'garbage')\nos._exit(0)", "while True: pass"]
+    for code in programs:
+        sandbox.run(boxes, code, wall=0.3)
+    gc.collect()
+    launcher = sandbox._zygote._process.pid
+    files, processes = len(os.listdir("/proc/self/fd")), len(descendants(launcher))
+    for _ in range(10):
+        for code in programs[:5]:
+            sandbox.run(boxes, code)
+    time.sleep(0.5)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= files + 1
+    assert len(descendants(launcher)) <= processes + 1
+
+
+def test_code_with_lone_surrogates_is_an_error_of_the_code(sandbox: Sandbox, boxes: BoxSet) -> None:
+    assert sandbox.run(boxes, "result = '\ud800'").outcome == "error"
+
+
+def test_big_code_and_big_frames_pass(sandbox: Sandbox) -> None:
+    big = BoxSet((Box("t", pd.DataFrame({"n": range(300_000), "s": ["text"] * 300_000})),))
+    assert sandbox.run(big, "x = 1\n" * 50_000 + "result = [[len(t), t.n.sum()]]").rows == (("300000", "44999850000"),)
+
+
+def test_the_largest_result_that_is_allowed_arrives(boxes: BoxSet) -> None:
+    with Sandbox(SandboxConfig(workers=1, max_rows=1000, max_bytes=100_000)) as sandbox:
+        assert len(sandbox.run(boxes, "result = [['é' * 50]] * 1000").rows or ()) == 1000
+        assert sandbox.run(boxes, "result = [['é']] * 1001").outcome == "output_limit"
+
+
+def test_without_seccomp_the_word_of_the_user_is_enough(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pandora_train.sandbox import probes
+
+    found = [probes.Capability("seccomp", False, "gone")]
+    with pytest.raises(UserError, match=r"sandbox\.unsafe=true"):
+        probes.insist(SandboxConfig(), found)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        probes.insist(SandboxConfig(unsafe=True), found)
+    assert "seccomp" in str(warned[0].message)
+
+
+def test_the_config_is_strict() -> None:
+    with pytest.raises(UserError, match="did you mean 'memory_mb'"):
+        load(SandboxConfig, None, ["memory=5"])
