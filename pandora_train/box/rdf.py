@@ -117,7 +117,8 @@ def _told_by_boxes(read: _Read) -> bool:
     """Whether the BOX a node is a subject of tells all its types, so that a field for them adds nothing."""
     typed = Counter(s for s, _ in read.types)
     once = max(typed.values(), default=0) <= 1
-    return once and not read.schema["domain"] and typed.keys() <= {s for s, _, _ in read.facts}
+    declared = read.schema["domain"] or read.schema["reverse"]  # either can place a node's triples elsewhere
+    return once and not declared and typed.keys() <= {s for s, _, _ in read.facts}
 
 
 def _typed(graph: Graph, read: _Read, names: dict[str, str], classes: dict[str, str]) -> Graph:

@@ -138,7 +138,7 @@ class _Sexpr:
             return False
         graph = self.steps.graph
         known = token in graph.domains or token in graph.ranges or token in graph.types
-        return known or token not in graph.ids
+        return known or ("." in token and token not in graph.ids)
 
     def _during(self, base: Set, start: str, when: str) -> Set:
         """Time constraint: begun by then, not ended before; a missing date does not exclude."""

@@ -25,6 +25,10 @@ _TEXT = re.compile(r"""<[^>\s]*>|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|#[^\n]*|\bO
 DATES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
 
+FOR_FRAMES = {"relation in several BOXes", "time constraint on a relation in a BOX of its own"}
+"""What only the general way can write."""
+
+
 class NotATree(Exception):
     """The query needs joined frames."""
 
@@ -65,6 +69,10 @@ def compile_select(program: str, steps: Callable[[], GraphSteps]) -> Compiled:
     try:
         return _Walk(steps()).compile(algebra.p)
     except NotATree:
+        return compile_algebra(algebra.p, steps())
+    except Unsupported as e:
+        if e.reason not in FOR_FRAMES:
+            raise
         return compile_algebra(algebra.p, steps())
 
 
