@@ -193,8 +193,9 @@ def row_messages(entry: Entry, demonstrations: list[Entry], format: Format) -> l
 
 def _write(run: Run, config: DistillConfig, train: list[dict[str, Any]], held: list[dict[str, Any]],
            counts: Counter[str]) -> None:
-    from datasets import Dataset
+    from datasets import Dataset, disable_progress_bars
 
+    disable_progress_bars()
     for name, rows in (("train", train), ("heldout", held)):
         if rows:
             Dataset.from_list(rows).to_parquet(str(run.path / f"{name}.parquet"))
