@@ -198,7 +198,7 @@ def _services() -> list[Finding]:
                         "wandb login, or set WANDB_API_KEY")
     if "OPENAI_API_KEY" in os.environ:
         return [wandb, Finding("OpenAI key", "ok", "set")]
-    return [wandb, Finding("OpenAI key", "absent", "not set: no GPT as teacher or backbone", "set OPENAI_API_KEY")]
+    return [wandb, Finding("OpenAI key", "absent", "not set: GPT cannot be asked", "set OPENAI_API_KEY")]
 
 
 def _data() -> list[Finding]:
