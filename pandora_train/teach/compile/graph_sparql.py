@@ -8,6 +8,7 @@ Everything else goes the general way of joined frames (``graph_algebra.py``).
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from pandora_train.teach.compile.graph_steps import Condition, Const, GraphSteps
 from pandora_train.teach.compile.program import Compiled, Unsupported
 
 _TEXT = re.compile(r"""<[^>\s]*>|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|#[^\n]*|\bOR\b""")
+_PARSING = threading.Lock()
+"""rdflib's grammar is shared and not made for threads: in two at once, one in a hundred parses fails."""
 DATES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
 
@@ -61,7 +64,8 @@ class Tree:
 def compile_select(program: str, steps: Callable[[], GraphSteps]) -> Compiled:
     """Compile a SELECT query; ``steps`` gives a fresh writer for each way that is tried."""
     try:
-        algebra = translateQuery(parseQuery(standard(program))).algebra
+        with _PARSING:
+            algebra = translateQuery(parseQuery(standard(program))).algebra
     except Exception as e:  # rdflib raises many kinds for text that is not SPARQL
         raise Unsupported("does not parse", str(e).splitlines()[0][:200]) from None
     if algebra.name != "SelectQuery":
