@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pandora_train.box.box import BoxSet
 from pandora_train.evaluate.programs import Profile, Schema, code_profile, gold_profile, normal, read_schema
 from pandora_train.evaluate.stats import primary_of
 from pandora_train.evaluate.values import compare_values, number
 from pandora_train.records import Execution, Record, Step, Trajectory
+
+if TYPE_CHECKING:  # pandas takes a second to import, and reports need none
+    from pandora_train.box.box import BoxSet
 
 ErrorKind = Literal["execution", "box", "field", "logic", "intent", "format", "unknown"]
 KINDS: dict[ErrorKind, str] = {

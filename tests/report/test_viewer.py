@@ -138,6 +138,17 @@ def test_search_finds_by_question_and_id(page: Any) -> None:
     assert "No sample" in page.execute_script("return document.getElementById('list').textContent")
 
 
+def test_enter_searches_replies_code_and_answers(page: Any, tmp_path: Path) -> None:
+    key(page, "s")
+    choose(page, "search", "singer['nation'] Rose")
+    assert count(page) == 0
+    choose(page, "search", "singer['nation']")
+    page.execute_script("document.querySelector('[name=search]').dispatchEvent("
+                        "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))")
+    expected = sum("nation" in s["code"] for t in samples(tmp_path / "tuned") for s in t["steps"][:1])
+    wait(page, "return document.getElementById('count').textContent.startsWith(arguments[0] + ' of')", str(expected))
+
+
 def test_keys_walk_samples_turns_and_runs(page: Any, tmp_path: Path) -> None:
     ids = [t["id"] for t in samples(tmp_path / "tuned")]
     key(page, "s")

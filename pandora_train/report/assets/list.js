@@ -9,6 +9,7 @@ class List {
     this.onChoose = onChoose;
     this.shown = [];
     this.chosen = -1;
+    this.deep = null; // samples whose reasoning, code, answer or gold hold the words, once Enter asked for them
     this.haystack = index.ids.map((id, i) => `${id} ${index.question[i]} ${index.group[i]} ${index.tags[i]}`.toLowerCase());
     this.box = document.getElementById("list");
     this.spacer = document.getElementById("spacer");
@@ -16,8 +17,9 @@ class List {
       [...document.querySelectorAll("#filters [name]")].map((e) => [e.name, e]));
     this.fill();
     for (const input of Object.values(this.inputs)) {
-      input.addEventListener("input", () => this.refresh());
+      input.addEventListener("input", () => { this.deep = null; this.refresh(); });
     }
+    this.inputs.search.addEventListener("keydown", (event) => event.key === "Enter" && this.searchDeep());
     document.getElementById("clear").addEventListener("click", () => this.clear());
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     new ResizeObserver(() => this.draw()).observe(this.box);
@@ -33,7 +35,8 @@ class List {
     add("status", values(runs.map((r) => r.status)).map((v) => [v, v]));
     add("kind", values(runs.map((r) => r.kind)).map((v) => [v, KINDS[v] || v]));
     const names = runs.map((r, i) => [String(i), r.name]);
-    for (const name of ["run", "from"]) if (this.inputs[name]) add(name, names);
+    if (this.inputs.run) add("run", names);
+    if (this.inputs.from) add("from", names.map(([value, name]) => [value, "against " + name]));
     if (this.inputs.run) this.inputs.run.value = String(runs.length - 1);
   }
 
@@ -48,7 +51,7 @@ class List {
     this.refresh();
   }
 
-  clear() { this.set({}); }
+  clear() { this.deep = null; this.set({}); }
 
   refresh() {
     const { inputs, index } = this;
@@ -61,7 +64,7 @@ class List {
       (!inputs.kind.value || run.kind[i] === inputs.kind.value) &&
       (!inputs.score.value || verdict(run.score[i]) === inputs.score.value) &&
       (!flip || this.flip(i) === flip) &&
-      words.every((w) => this.haystack[i].includes(w));
+      (words.every((w) => this.haystack[i].includes(w)) || (this.deep !== null && this.deep.has(i)));
     this.shown = index.ids.map((_, i) => i).filter(keep);
     document.getElementById("count").textContent =
       this.shown.length === index.ids.length ? count(index.ids.length, "sample")
@@ -69,6 +72,22 @@ class List {
     this.spacer.style.height = this.shown.length * ROW + "px";
     this.box.scrollTop = 0;
     this.draw();
+  }
+
+  // Looks through all that the chosen run wrote; replies, code, executions, answers and gold, not prompts.
+  async searchDeep() {
+    const words = this.inputs.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const { index, run } = this;
+    const found = new Set();
+    for (let i = 0; words.length && i < index.ids.length; i++) {
+      if (i % index.chunk === 0) document.getElementById("count").textContent = `searching ${i} of ${index.ids.length} …`;
+      const sample = await store.sample(run, i, index);
+      if (!sample) continue;
+      const text = [this.haystack[i], sample.program, ...strings(sample.steps), ...strings([sample.answer, sample.gold])];
+      if (words.every((w) => text.some((t) => t.toLowerCase().includes(w)))) found.add(i);
+    }
+    this.deep = found;
+    this.refresh();
   }
 
   flip(i) {
@@ -123,6 +142,12 @@ class List {
     const to = at < 0 ? 0 : at + by;
     return to >= 0 && to < this.shown.length ? this.shown[to] : -1;
   }
+}
+
+// Every string inside a value.
+function strings(value) {
+  if (typeof value === "string") return [value];
+  return value && typeof value === "object" ? Object.values(value).flatMap(strings) : [];
 }
 
 function verdict(score) {
