@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pandas as pd
+
+_SITE = {"copyright", "credits", "exit", "help", "license", "quit"}  # in builtins only interactively
+_NEEDED = {"pd", "np", "result"} | (set(dir(builtins)) - _SITE)
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,14 @@ class BoxSet:
 def identifier(text: str, taken: set[str] | None = None) -> str:
     """A valid, unused Python identifier near ``text``; adds it to ``taken``.
 
-    Word characters of any script stay; names that generated code needs (``pd``, ``np``, ``result``,
-    keywords) get a trailing underscore, repeated names a number.
+    Word characters of any script stay (in Python's own normal form, NFKC); names that generated code needs
+    (``pd``, ``np``, ``result``, keywords, built-ins such as ``list``) get a trailing underscore, repeated
+    names a number.
     """
-    name = re.sub(r"\W+", "_", text).strip("_") or "Table"
+    name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_") or "Table"
     if name[0].isdigit() or not name.isidentifier():
         name = "t_" + re.sub(r"[^0-9A-Za-z_]+", "_", name)
-    if keyword.iskeyword(name) or name in {"pd", "np", "result"}:
+    if keyword.iskeyword(name) or name in _NEEDED:
         name += "_"
     taken = set() if taken is None else taken
     base, n = name, 2

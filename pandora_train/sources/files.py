@@ -19,7 +19,7 @@ from pandora_train.records import (
     TableKnowledge,
     content_id,
 )
-from pandora_train.sources.reading import Loaded, lines, numbered, text
+from pandora_train.sources.reading import Loaded, inside, lines, numbered, text
 from pandora_train.sources.select import DataConfig, relations
 
 TABLES = {".csv", ".tsv"}
@@ -66,7 +66,8 @@ def read(config: DataConfig) -> Loaded:
     ``topics``, ``split``.
 
     ``answers`` and ``topics`` are lists, in CSV ``|``-separated. ``knowledge`` is a path relative to the
-    questions file; without it ``config.knowledge`` counts. Rows without ``split`` belong to every split.
+    questions file and may not leave its folder; without it ``config.knowledge`` counts. Rows without
+    ``split`` belong to every split.
     """
     file = Path(config.path).expanduser()
     examples: list[Example] = []
@@ -89,7 +90,7 @@ def _example(
     if not where:
         raise UserError(f"{file}, line {number}: no knowledge; give it there, or set knowledge=PATH")
     if row.get("knowledge") and "://" not in where:
-        where = str(file.parent / where)
+        where = str(inside(file.parent, where))
     knowledge = knowledge_for(where, topics, config.hops or 2, relations(config), config.layers)
     identifier = str(row.get("id") or content_id(question, Path(where).name, size=8))
     return Example(

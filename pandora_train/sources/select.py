@@ -30,6 +30,8 @@ class DataConfig(Config):
     """``3/10``: the third of ten parts of the ids by hash; ``1-7/10``: the first seven of them."""
     ids_file: str = ""
     """Only the questions whose ids are in this file, one a line."""
+    fold: Literal[1, 2, 3, 4, 5] = 1
+    """WikiTQ only: which of the official random splits gives train and dev; papers report the first."""
     programs: str = ""
     """WikiTQ only: labels for its questions, a JSON file of step programs by question (TrustUQA's layout);
     for training questions by default ``wtq_train_programs.json`` in ``path``, where that is."""

@@ -16,8 +16,8 @@ from pandora_train.sources.reading import Loaded, first_file, folder, inside, li
 from pandora_train.sources.select import DataConfig
 
 _FILES = {
-    "train": ["random-split-1-train.tsv", "training.tsv"],
-    "dev": ["random-split-1-dev.tsv"],
+    "train": ["random-split-{fold}-train.tsv", "training.tsv"],
+    "dev": ["random-split-{fold}-dev.tsv"],
     "test": ["pristine-unseen-tables.tsv"],
 }
 _ESCAPES = {r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -28,7 +28,7 @@ def read(config: DataConfig) -> Loaded:
     ``gold.canon`` those of ``targetCanon`` where the tagged file exists.
     """
     root = folder(config.path)
-    file = first_file(root, [f"data/{n}" for n in _FILES[config.split]])
+    file = first_file(root, [f"data/{n.format(fold=config.fold)}" for n in _FILES[config.split]])
     canon = _canonical(file)
     programs = _programs(root, config)
     examples: list[Example] = []

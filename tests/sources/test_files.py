@@ -86,6 +86,14 @@ def test_broken_lines_are_told(tmp_path: Path, line: str, message: str) -> None:
         load(config(file, knowledge=str(tmp_path / "a.csv")))
 
 
+@pytest.mark.parametrize("knowledge", ["../other.csv", "/etc/passwd"])
+def test_a_questions_file_cannot_point_outside_its_folder(tmp_path: Path, knowledge: str) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text(json.dumps({"question": "ok", "knowledge": knowledge}))
+    with pytest.raises(UserError, match="leaves the folder"):
+        load(config(file))
+
+
 def test_no_knowledge_is_told(tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     file.write_text('{"question": "ok"}\n')

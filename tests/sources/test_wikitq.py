@@ -97,6 +97,13 @@ def test_step_programs_label_training_questions_only(tmp_path: Path) -> None:
     assert load(dev)[0].gold.program == ""
 
 
+def test_the_other_random_splits_are_folds(tmp_path: Path) -> None:
+    config = layout(tmp_path, "nt-9\tq?\tcsv/200-csv/7.csv\t1\n", "random-split-3-dev")
+    assert [e.id for e in load(config.model_copy(update={"fold": 3}))] == ["wikitq:nt-9"]
+    with pytest.raises(UserError, match=r"has no data/random-split-1-dev\.tsv"):
+        load(config)
+
+
 def test_the_whole_training_file_is_train_only_without_the_split(tmp_path: Path) -> None:
     whole = layout(tmp_path, "nt-1\tq?\tcsv/200-csv/7.csv\t1\nnt-2\tq?\tcsv/200-csv/7.csv\t1\n", "training")
     assert len(load(whole)) == 2
