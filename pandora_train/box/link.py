@@ -22,9 +22,9 @@ LONGEST = 8
 NEAR = 0.84
 """Similarity of spelling from which a name counts as meant."""
 STOP = frozenset(re.findall(r"\w+", """
-    a all an and any are as at be been by did do does first for from had has have he her his how i in is it its
-    kind last list many most much name new no not of on or our she some that the their them they this to type us
-    use used was we were what when where which who whom whose will with you your"""))
+    a all an and any are as at be been by did do does first for from had has have he her his how i in is it
+    its kind last list many most much name new no not of on or our she some that the their them they this to
+    type us use used was we were what when where which who whom whose will with you your"""))
 
 
 @dataclass(frozen=True)

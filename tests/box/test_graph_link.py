@@ -105,7 +105,8 @@ def test_relations_are_encoded_once(tmp_path: Path) -> None:
     chosen = RelationFilter(encode)
     chosen(store_file(tmp_path), "one")
     chosen(store_file(tmp_path), "two")
-    assert sorted(seen) == sorted({*seen}) and {"one", "two"} < {*seen}
+    assert sorted(seen) == sorted({*seen})
+    assert {"one", "two"} < {*seen}
 
 
 def test_relation_lists_from_json_and_lines(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ S-expressions are put to pyoxigraph as SPARQL that says the same; random SPARQL 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -133,7 +134,7 @@ class Queries:
     def pattern(self, variables: list[str]) -> str:
         """Connected triple patterns over ``variables``."""
         lines = []
-        for before, after in zip(variables, variables[1:], strict=False):
+        for before, after in pairwise(variables):
             pair = [before, after]
             self.random.shuffle(pair)
             lines.append(f"{pair[0]} :{self.random.choice(LINKS)} {pair[1]} .")
