@@ -1,7 +1,7 @@
 """Which rows go into which optimizer step: fixed by the seed alone, so that a resumed run sees the same.
 
-Rows of one group come in bundles of at most ``branches``; bundles are shuffled over the epoch, so a step
-mixes several databases. Every process knows the whole plan, hence the number of labels in a step, and the
+Rows of one group come in bundles of at most ``branches``; a group's bundles are spread over the epoch, each
+at a random place in its stretch, so a step mixes several databases. Every process knows the whole plan, hence the number of labels in a step, and the
 loss needs no communication to be normalised.
 """
 
@@ -44,12 +44,12 @@ def _epoch(samples: Sequence[Sample], branches: int, rng: random.Random) -> list
     groups: dict[str, list[int]] = {}
     for i, sample in enumerate(samples):
         groups.setdefault(sample.group, []).append(i)
-    bundles: list[list[int]] = []
+    bundles: list[tuple[float, list[int]]] = []
     for members in groups.values():
         rng.shuffle(members)
-        bundles += [members[i: i + branches] for i in range(0, len(members), branches)]
-    rng.shuffle(bundles)
-    return [i for bundle in bundles for i in bundle]
+        cut = [members[i: i + branches] for i in range(0, len(members), branches)]
+        bundles += [((n + rng.random()) / len(cut), bundle) for n, bundle in enumerate(cut)]
+    return [i for _, bundle in sorted(bundles) for i in bundle]
 
 
 def share(step: Sequence[Sample], rank: int, world: int) -> Sequence[Sample]:

@@ -63,9 +63,10 @@ def tiny_model(kind: str, seed: int = 0) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(seed)
-    shape: dict[str, Any] = dict(vocab_size=512, hidden_size=48, intermediate_size=96, num_hidden_layers=2,
-                                 num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024,
-                                 tie_word_embeddings=kind == "qwen2", initializer_range=0.2)
+    shape: dict[str, Any] = {
+        "vocab_size": 512, "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024,
+        "tie_word_embeddings": kind == "qwen2", "initializer_range": 0.2}
     if kind == "llama":
         return LlamaForCausalLM(LlamaConfig(**shape)).eval()
     return Qwen2ForCausalLM(Qwen2Config(**shape)).eval()

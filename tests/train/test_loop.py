@@ -1,0 +1,182 @@
+"""Whole runs on a tiny model: resumption is bit-equal, processes and accumulation agree, refusals speak."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pandora_train.config import load
+from pandora_train.errors import UserError
+from pandora_train.train import MergeConfig, TrainConfig, merge, train
+from pandora_train.train.loop import Loop
+from pandora_train.train.plan import make_plan
+
+WORKER = """
+import sys, torch
+from accelerate import Accelerator
+from pathlib import Path
+from pandora_train.config import load
+from pandora_train.train import TrainConfig
+from pandora_train.train.base import load_adapted, load_tokenizer
+from pandora_train.train.encode import encode_rows
+from pandora_train.train.loop import Loop
+from pandora_train.train.rows import read_rows
+
+out, *settings = sys.argv[1:]
+torch.set_num_threads(1)
+config = load(TrainConfig, None, settings)
+accelerator = Accelerator(cpu=True)
+tokenizer = load_tokenizer(config.model)
+samples, _ = encode_rows(read_rows(config.data), tokenizer, config.max_tokens)
+model = load_adapted(config.model, config, accelerator.device)
+torch.manual_seed(7)
+for name, parameter in model.named_parameters():
+    if "lora_B" in name:
+        torch.nn.init.normal_(parameter, std=0.1)
+loop = Loop(config, model, tokenizer, accelerator, Path(out).parent, samples, [])
+loss = loop.accumulate(samples[:8], sum(s.targets for s in samples[:8]))
+if accelerator.is_main_process:
+    torch.save({"loss": loss, "grads": [p.grad for p in loop.parameters]}, out)
+"""
+
+
+@pytest.fixture
+def config(model_folder: Path, write_rows: Callable[..., Path]) -> Callable[..., TrainConfig]:
+    def make(*extra: str) -> TrainConfig:
+        return load(TrainConfig, None, [f"model={model_folder}", f"data={write_rows(12)}", "batch_size=3",
+                                        "lora.rank=4", "precision=fp32", "device=cpu", "save_every=2", *extra])
+
+    return make
+
+
+def weights(adapter: Path) -> bytes:
+    return (adapter / "adapter_model.safetensors").read_bytes()
+
+
+def test_a_run_learns_and_leaves_what_it_promises(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    adapter = train(config("epochs=6", "lr=1e-2", "held_out=0.5", "eval_every=2"), run)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = [p["loss"] for p in lines if "loss" in p]
+    assert losses[-1] < 0.7 * losses[0]
+    assert [p["step"] for p in lines if "held_out_loss" in p][:2] == [2, 4]
+    results = json.loads((run / "results.json").read_text())
+    assert adapter == run / "best" and results["best_held_out_loss"] == min(
+        p["held_out_loss"] for p in lines if "held_out_loss" in p)
+    assert results["rows"] + results["held_out_rows"] == 12
+    card = (adapter / "README.md").read_text()
+    assert json.loads((run / "environment.json").read_text())["data_sha256"] in (
+        run / "last" / "README.md").read_text()
+    assert "licence" in card.lower()
+    names = {p.name for p in adapter.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= names
+    assert json.loads((adapter / "adapter_config.json").read_text())["modules_to_save"] is None
+    assert (run / "training.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainConfig], tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config("epochs=2", "held_out=0.4", "eval_every=3")
+    whole = train(settings, tmp_path / "whole")
+    original = Loop.step
+
+    def failing(self: Loop, position: Any, track: Any) -> Any:
+        if position.step == at:
+            raise KeyboardInterrupt
+        return original(self, position, track)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "step", failing)
+        with pytest.raises(KeyboardInterrupt):
+            train(settings, tmp_path / "cut")
+    with pytest.raises(UserError, match="--resume"):
+        train(settings, tmp_path / "cut")
+    torch.manual_seed(123)
+    resumed = train(settings, tmp_path / "cut", resume=True)
+    assert weights(resumed) == weights(whole)
+    assert weights(resumed.parent / "last") == weights(whole.parent / "last")
+    steps = [json.loads(line)["step"] for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.slow
+def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    """1 process x 8 rows, 2 x 4 (torchrun, gloo), and accumulation: gradients to 1e-5."""
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    settings = [f"data={config().data}", f"model={config().model}", "precision=fp32", "lora.rank=4"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29571"]
+    runs = {"one": ([sys.executable], ["micro_tokens=4096"]),
+            "accumulated": ([sys.executable], ["micro_tokens=300"]),
+            "two": (torchrun, ["micro_tokens=4096"])}
+    found = {}
+    for name, (launcher, extra) in runs.items():
+        out = tmp_path / f"{name}.pt"
+        done = subprocess.run([*launcher, str(script), str(out), *settings, *extra], env=environment,
+                              capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found[name] = torch.load(out)
+    for name in ("accumulated", "two"):
+        assert found[name]["loss"] == pytest.approx(found["one"]["loss"], rel=1e-5)
+        for a, b in zip(found[name]["grads"], found["one"]["grads"], strict=True):
+            assert b.norm() > 0 and (a - b).norm() / b.norm() <= 1e-5
+
+
+def test_early_stop(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    train(config("epochs=9", "lr=1e-9", "held_out=0.4", "eval_every=1", "patience=2"), tmp_path / "run")
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["stopped_early"] and results["steps"] < 18
+
+
+def test_steps_mix_groups_and_follow_the_seed(tokenizer: Any, write_rows: Callable[..., Path]) -> None:
+    from pandora_train.train.encode import encode_rows
+    from pandora_train.train.rows import read_rows
+
+    samples, _ = encode_rows(read_rows(write_rows(40)), tokenizer, 4096)
+    plan = make_plan(samples, 8, 4, 2, 0, seed=1)
+    assert plan == make_plan(samples, 8, 4, 2, 0, seed=1) != make_plan(samples, 8, 4, 2, 0, seed=2)
+    assert sorted(i for step in plan.steps[:5] for i in step) == list(range(40))
+    assert plan.steps[:5] != plan.steps[5:]
+    mixed = [len({samples[i].group for i in step}) for step in plan.steps]
+    assert sum(m > 1 for m in mixed) >= 0.7 * len(mixed)
+
+
+@pytest.mark.parametrize(("setting", "message"), [
+    ("lora.dropout=0.1", "layout: packed"),
+    ("lora.targets=[q_proj, lm_head]", "vLLM refuses"),
+    ("lora.targets=[q_porj]", "did you mean 'q_proj'"),
+    ("quantize=4bit", "needs a GPU"),
+])
+def test_refusals_name_the_remedy(setting: str, message: str, config: Callable[..., TrainConfig],
+                                  tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        train(config(setting), tmp_path / "run")
+
+
+def test_merged_model_equals_base_with_adapter(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    settings = config("max_steps=2", "lr=1e-2")
+    adapter = train(settings, tmp_path / "run")
+    out = merge(MergeConfig(adapter=str(adapter), out=str(tmp_path / "merged"), dtype="fp32"))
+    ids = torch.arange(20)[None]
+    base = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+    with torch.no_grad():
+        plain = base(ids).logits.clone()
+        adapted = PeftModel.from_pretrained(base, str(adapter))(ids).logits
+        merged = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32)(ids).logits
+    assert torch.allclose(adapted, merged, atol=1e-4)
+    assert not torch.allclose(plain, merged, atol=1e-3)
+    with pytest.raises(UserError, match="no adapter folder"):
+        merge(MergeConfig(adapter=str(tmp_path), out=str(tmp_path / "x")))
