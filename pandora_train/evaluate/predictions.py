@@ -1,6 +1,7 @@
 """Prediction files in the benchmarks' official formats, or as JSONL.
 
-* spider: SQL, one statement a line in the order of the question file (text after a tab is ignored);
+* spider: SQL in the order of the question file, one statement a line (text after a tab is ignored) or as a
+  JSON list of statements;
 * wikitq: ``id<TAB>item<TAB>item…``;
 * grailqa: ``{qid: {"logical_form": …, "answer": […]}}``, or such objects with a ``qid``, one a line;
 * webqsp: ``[{"QuestionId": …, "Answers": […]}]``;
@@ -37,7 +38,7 @@ def read_predictions(file: Path, data: DataConfig, known: list[str]) -> dict[str
     if file.suffix == ".jsonl":
         pairs = [_record(file, number, line) for number, line in lines(file)]
     elif data.benchmark == "spider":
-        return _sql_lines(file, data)
+        return _sql_in_order(file, data)
     elif data.benchmark == "wikitq":
         pairs = [_items(line) for _, line in lines(file)]
     else:
@@ -106,14 +107,20 @@ def _cell(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else str(value)
 
 
-def _sql_lines(file: Path, data: DataConfig) -> dict[str, Prediction]:
-    """One statement a line, as many as the question file has questions, unusable ones included."""
-    statements = text(file).replace("\r\n", "\n").removesuffix("\n").split("\n")
+def _sql_in_order(file: Path, data: DataConfig) -> dict[str, Prediction]:
+    """As many statements as the question file has questions, unusable ones included."""
+    if file.suffix == ".json":
+        statements = read_json(file)
+        if not isinstance(statements, list) or not all(isinstance(s, str) for s in statements):
+            raise UserError(f"{file}: not a list of SQL statements")
+    else:
+        lines_ = text(file).replace("\r\n", "\n").removesuffix("\n").split("\n")
+        statements = [line.split("\t")[0] for line in lines_]
     order = _question_order(data, read(data).examples)
     if len(statements) != len(order):
-        raise UserError(f"{file} has {len(statements)} lines, {data.benchmark} {data.split} has {len(order)} "
-                        "questions: one SQL statement a line, in the question file's order")
-    return {i: Prediction(sql=sql.split("\t")[0]) for i, sql in zip(order, statements, strict=True) if i}
+        raise UserError(f"{file} has {len(statements)} statements, {data.benchmark} {data.split} has "
+                        f"{len(order)} questions: give one for each, in the question file's order")
+    return {i: Prediction(sql=sql) for i, sql in zip(order, statements, strict=True) if i}
 
 
 def _question_order(data: DataConfig, examples: list[Example]) -> list[str | None]:

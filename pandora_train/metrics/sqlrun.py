@@ -25,6 +25,7 @@ Cell = int | float | str | bytes | None
 Cells = list[tuple[Cell, ...]]
 """Typed rows, as SQLite returned them."""
 MAX_ROWS = 1_000_000
+WORKER = Path(__file__).with_name("sqlworker.py")
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,7 @@ class _Worker:
     """One ``sqlworker`` process, used by one thread at a time."""
 
     def __init__(self) -> None:
-        script = Path(__file__).with_name("sqlworker.py")
-        self.process = subprocess.Popen([sys.executable, "-I", str(script)], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, "-I", str(WORKER)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def ask(self, request: bytes, timeout: float) -> bytes | None:
@@ -76,22 +76,28 @@ class _Worker:
 
 
 class SqlPool:
-    """Runs statements from several threads; at most as many processes as callers at once."""
+    """Runs statements from several threads, each in one of at most ``processes`` processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int = 4) -> None:
         self._idle: list[_Worker] = []
+        self._free = threading.Semaphore(processes)
         self._lock = threading.Lock()
 
     def run(self, db: str | Path, sql: str, timeout: float = 30.0, max_rows: int = MAX_ROWS,
             seed: int | None = None) -> SqlResult:
         """Run one statement on one SQLite file, or with a ``seed`` on a copy with its rows shuffled.
 
-        ``timeout`` in seconds, kept by killing the process. Raises :class:`UserError` when there is no
-        such file, :class:`MachineryError` when the process dies twice without an answer.
+        ``timeout`` in seconds from when a process is free, kept by killing it. A statement that ends its
+        process is an error of the statement. Raises :class:`UserError` when there is no such file,
+        :class:`MachineryError` when no process can be had.
         """
         if not Path(db).is_file():
             raise UserError(f"no database {db}: check the data folder")
         request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows, "seed": seed}).encode() + b"\n"
+        with self._free:
+            return self._ask(request, timeout)
+
+    def _ask(self, request: bytes, timeout: float) -> SqlResult:
         start = time.monotonic()
         for _ in range(2):
             worker = self._take()
@@ -108,7 +114,9 @@ class SqlPool:
             if reply is None:
                 return SqlResult("timeout", error=f"no answer within {timeout:g} s",
                                  seconds=time.monotonic() - start)
-        raise MachineryError(f"the SQL process died twice on {db}: {sql[:200]}")
+        if not _starts():
+            raise MachineryError(f"no process for SQL starts here ({sys.executable})")
+        return SqlResult("error", error="the statement ended its process", seconds=time.monotonic() - start)
 
     def close(self) -> None:
         """End all idle processes."""
@@ -122,6 +130,15 @@ class SqlPool:
             if self._idle:
                 return self._idle.pop()
         return _Worker()
+
+
+def _starts() -> bool:
+    """Whether a fresh process answers at all."""
+    worker = _Worker()
+    try:
+        return bool(worker.ask(b'{"db": "", "sql": "SELECT 1", "max_rows": 1}\n', 60.0))
+    finally:
+        worker.kill()
 
 
 def _result(reply: bytes, seconds: float) -> SqlResult:

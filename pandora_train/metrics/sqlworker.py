@@ -58,7 +58,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=12)
 def shuffled(db: str, changed: int, seed: int) -> sqlite3.Connection:
     """A copy in memory, rows of every table in the order that ``seed`` draws; views kept.
 

@@ -90,8 +90,15 @@ def test_several_databases_are_a_test_suite(spider: DataConfig, tmp_path: Path) 
 
 
 def test_the_number_of_lines_must_fit(spider: DataConfig, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has 2 lines, spider dev has 4 questions"):
+    with pytest.raises(UserError, match="has 2 statements, spider dev has 4 questions"):
         score_file(write(tmp_path / "p.sql", "SELECT 1\nSELECT 2\n"), spider)
+
+
+def test_sql_as_a_json_list(spider: DataConfig, tmp_path: Path) -> None:
+    queries = ["SELECT name\nFROM pet\nORDER BY age", "SELECT 3", "x", "SELECT 1"]
+    assert [v for _, v in outcomes(score_file(write(tmp_path / "p.json", queries), spider))] == [1.0, 1.0, 0.0]
+    with pytest.raises(UserError, match="not a list of SQL"):
+        score_file(write(tmp_path / "p.json", {"0": "SELECT 1"}), spider)
 
 
 def test_rows_and_sql_as_jsonl(spider: DataConfig, tmp_path: Path) -> None:
