@@ -19,8 +19,9 @@ from pandora_train.errors import UserError
 from pandora_train.sandbox.inside.wire import Column
 
 _OBJECTS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    decimal.Decimal: ("Decimal", str), dt.date: ("date", dt.date.isoformat), dt.time: ("time", dt.time.isoformat),
-    dt.datetime: ("datetime", dt.datetime.isoformat), pd.Timestamp: ("Timestamp", pd.Timestamp.isoformat),
+    decimal.Decimal: ("Decimal", str), dt.date: ("date", dt.date.isoformat),
+    dt.time: ("time", dt.time.isoformat), dt.datetime: ("datetime", dt.datetime.isoformat),
+    pd.Timestamp: ("Timestamp", pd.Timestamp.isoformat),
     pd.Timedelta: ("Timedelta", str), type(pd.NaT): ("NaT", str), type(pd.NA): ("NA", str),
 }
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -99,8 +100,8 @@ def _column(values: pd.Series[Any], block: _Block) -> Column:
     if isinstance(dtype, pd.CategoricalDtype):
         categories = _column(pd.Series(dtype.categories), block)
         return "category", categories, block.add(values.cat.codes.to_numpy()), bool(dtype.ordered)
-    array = values.array
-    if isinstance(array, pd.core.arrays.masked.BaseMaskedArray):
+    array: Any = values.array
+    if hasattr(array, "_mask") and hasattr(array, "_data"):  # pandas' nullable numbers and bools
         return "masked", dtype.name, block.add(array._data), block.add(array._mask)
     return "objects", [_object(value, str(values.name)) for value in values.astype(object)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -87,10 +88,8 @@ class Sandbox:
             execution = self._follow(zygote, child, _hand_over(child, encoded, code), wall)
             return execution.model_copy(update={"seconds": time.monotonic() - start})
         finally:
-            try:
+            with contextlib.suppress(MachineryError):  # noticed by the next run
                 zygote.replace(child)
-            except MachineryError:
-                pass  # noticed by the next run
 
     def _follow(self, zygote: Zygote, child: Child, start: float, wall: float) -> Execution:
         data = bytearray()
@@ -178,7 +177,8 @@ def _stop(zygote: Zygote, child: Child, wall: float, data: bytearray) -> Executi
     zygote.trace(child)
     deadline = time.monotonic() + _TRACE_SECONDS
     trace = bytearray()
-    while verdict.trace_line(trace) is None and (left := deadline - time.monotonic()) > 0 and len(trace) < _GARBAGE:
+    while verdict.trace_line(trace) is None and len(trace) < _GARBAGE:
+        left = max(0.001, deadline - time.monotonic())
         try:
             child.stream.settimeout(left)
             chunk = child.stream.recv(1 << 14)
@@ -187,4 +187,4 @@ def _stop(zygote: Zygote, child: Child, wall: float, data: bytearray) -> Executi
         if not chunk:
             break
         trace += chunk
-    return verdict.timed_out(wall, bytes(trace))
+    return verdict.timed_out(wall, trace)

@@ -42,7 +42,8 @@ def stopped(attack, *numbers):
 
 secret = canary['path'].iloc[0]
 result = [
-    ['seccomp', all(stopped(f, errno.EPERM) for f in (os.pipe, socket.socketpair, lambda: os.memfd_create('x')))],
+    ['seccomp', stopped(os.pipe, errno.EPERM) and stopped(socket.socketpair, errno.EPERM)
+                and stopped(lambda: os.memfd_create('x'), errno.EPERM)],
     ['mount namespace', stopped(lambda: os.stat(secret), errno.ENOENT)],
     ['landlock', stopped(lambda: os.listdir('/'), errno.EACCES)],
     ['files', stopped(lambda: open(secret), errno.ENOENT, errno.EACCES, errno.EPERM)],
@@ -54,7 +55,7 @@ result = [
 ]
 """
 _MEND = {
-    "user namespace": "user namespaces are forbidden; on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    "user namespace": "on Ubuntu allow it by sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     "mount namespace": "needs CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN) or user namespaces; "
                        "meanwhile Landlock guards the files",
     "landlock": "needs Linux 5.13 or newer with lsm=landlock; meanwhile the mount namespace guards the files",
@@ -64,7 +65,8 @@ _MEND = {
 _UNPROVEN = ("network namespace", "ipc namespace", "uts namespace", "landlock scope", "user namespace")
 
 
-def probe(config: SandboxConfig, applied: dict[str, str], run: Callable[[BoxSet, str], Execution]) -> list[Capability]:
+def probe(config: SandboxConfig, applied: dict[str, str],
+          run: Callable[[BoxSet, str], Execution]) -> list[Capability]:
     """Attack the sandbox once. ``applied`` is what the zygote reports: layer to why not, empty if applied."""
     with tempfile.NamedTemporaryFile("w", prefix="pandora_canary_", suffix=".txt") as secret:
         secret.write("CANARY")
@@ -98,4 +100,5 @@ def insist(config: SandboxConfig, found: list[Capability]) -> None:
                         "container, or accept the risk with sandbox.unsafe=true")
     for name in ("mount namespace", "landlock", "pid namespace", "privileges", "network namespace", *deadly):
         if name in missing:
-            warnings.warn(f"sandbox without its layer '{name}': {missing[name]}", SandboxWarning, stacklevel=4)
+            text = f"sandbox without its layer '{name}': {missing[name]}"
+            warnings.warn(text, SandboxWarning, stacklevel=4)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import queue
-import site
 import socket
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pandora_train.errors import MachineryError, UserError
+from pandora_train.errors import MachineryError
 from pandora_train.sandbox.config import SandboxConfig
 
 START_SECONDS = 120.0
@@ -44,7 +44,7 @@ class Child:
 class Zygote:
     """A running zygote with ``size`` children ready. Thread-safe.
 
-    Raises :class:`UserError` when it can't start for a reason the user can mend, else MachineryError.
+    Raises :class:`MachineryError` when it can't start.
     """
 
     def __init__(self, config: SandboxConfig, size: int) -> None:
@@ -155,10 +155,8 @@ class Zygote:
         with self._lock:
             children = list(self._children.values())
             self._children.clear()
-        try:
+        with contextlib.suppress(OSError):  # it may be gone already
             self._control.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

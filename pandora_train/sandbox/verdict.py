@@ -13,8 +13,8 @@ _TRACE_START = (b"Fatal Python error", b"Current thread", b"Stack (most recent",
 _SHAPES = get_args(Execution.model_fields["shape"].annotation)
 _TYPES = {"int", "float", "bool", "str", "date", "null", "mixed"}
 # Surrogates and control characters, but not tab and line ends, never leave.
-_CONTROL = {**{c: None for c in range(0x20) if chr(c) not in "\t\n\r"}, **{c: None for c in range(0x7F, 0xA0)},
-            **{c: None for c in range(0xD800, 0xE000)}}
+_CONTROL = dict.fromkeys(
+    [*(c for c in range(0x20) if chr(c) not in "\t\n\r"), *range(0x7F, 0xA0), *range(0xD800, 0xE000)])
 _SIGNALS = {4: "illegal instruction", 6: "abort", 7: "bus error", 8: "arithmetic error", 9: "killed",
             11: "segmentation fault", 24: "processor time used up", 31: "forbidden system call"}
 
@@ -36,8 +36,9 @@ def read_reply(data: bytes, max_rows: int, max_bytes: int) -> Execution:
             raise BadPayload("not an object")
         match reply.get("outcome"):
             case "result":
-                return Execution(outcome="result", rows=_rows(reply["rows"], max_rows), types=_types(reply["types"]),
-                                 shape=_one_of(reply["shape"], _SHAPES), hint=_text(reply["hint"], 2000))
+                return Execution(
+                    outcome="result", rows=_rows(reply["rows"], max_rows), types=_types(reply["types"]),
+                    shape=_one_of(reply["shape"], _SHAPES), hint=_text(reply["hint"], 2000))
             case "error":
                 return Execution(outcome="error", error=CodeError(
                     type=_text(reply["type"], 200), message=_text(reply["message"], 2000),
@@ -87,13 +88,13 @@ def _line(value: Any) -> int | None:
     return value
 
 
-def trace_line(data: bytes) -> int | None:
+def trace_line(data: bytes | bytearray) -> int | None:
     """The innermost line of generated code in a dump of faulthandler."""
     found = _TRACE_LINE.search(data)
     return int(found.group(1)) if found else None
 
 
-def timed_out(wall: float, trace: bytes) -> Execution:
+def timed_out(wall: float, trace: bytes | bytearray) -> Execution:
     """Stopped at its wall time."""
     return Execution(outcome="timeout", error=CodeError(
         type="Timeout", message=f"the code ran for more than {wall:g} seconds", line=trace_line(trace)))
@@ -111,7 +112,10 @@ def bad_payload() -> Execution:
 
 
 def ended(status: int, rest: bytes) -> Execution:
-    """The child ended without a reply; ``status`` as by ``os.waitstatus_to_exitcode``, ``rest`` what it wrote."""
+    """The child ended without a reply.
+
+    ``status`` is as by ``os.waitstatus_to_exitcode``, ``rest`` what the child wrote.
+    """
     trace = rest if rest.startswith(_TRACE_START) else b""
     if rest and not trace:
         return bad_payload()

@@ -24,7 +24,7 @@ SHARED = base.shared_attacks()
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name,code,expected", base.own.ATTACKS, ids=[a[0] for a in base.own.ATTACKS])
+@pytest.mark.parametrize(("name", "code", "expected"), base.own.ATTACKS, ids=[a[0] for a in base.own.ATTACKS])
 def test_own_attack_is_contained(machine: tuple[str, int], name: str, code: str, expected: list[str]) -> None:
     execution = base.attacked(*machine)["results"][f"own_{name}"]
     assert base.outcomes(execution) & set(expected), execution

@@ -8,27 +8,30 @@ What is accepted beside it, and what becomes of it (``shape`` says which it was)
 ``scalar``  one row of one cell
 ``series``  a Series: its values, one row each; the index is dropped (``reset_index()`` keeps it)
 ``frame``   a DataFrame: its rows; the index is dropped likewise
-``other``   tuples, sets (sorted), dicts (one row an item: key, value), arrays, an Index, dict views,
-            iterators; and rows in which a cell is a Series, list or array of one value, which is taken out
+``other``   tuples, sets (sorted), dicts (one row an item: key, value), arrays, an Index, views, iterators;
+            and rows in which a cell is a Series, list or array of one value, which is taken out
 ==========  =============================================================================================
 
-A scalar ``None`` is a missing cell. A function, class or module is refused by TypeError: a call was forgotten.
+A scalar ``None`` is a missing cell. A function, class or module is a TypeError: a call was forgotten.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.core.groupby import GroupBy
 
 Cell = tuple[Any, str]
 """``(text or None, kind)``; a timestamp stays one until its whole column is known."""
+
+
+NO_VALUES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type)
 
 
 class TooMuch(Exception):
@@ -77,21 +80,23 @@ def cell(value: Any) -> Cell:
         # a float32 in its own digits: 0.1, not 0.10000000149011612
         wide = isinstance(value, np.floating) and value.dtype.itemsize != 8
         return cell(float(str(value)) if wide else value.item())
-    if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type)):
-        raise TypeError(f"result holds {type(value).__name__} '{getattr(value, '__name__', '')}', not a value")
+    if isinstance(value, NO_VALUES):
+        name = getattr(value, "__name__", "")
+        raise TypeError(f"result holds {type(value).__name__} '{name}', not a value")
     return str(value), "str"
 
 
 def _single(value: Any) -> Any:
     """The only value of a Series, array, list or tuple of one; else ``value`` itself."""
-    if isinstance(value, (pd.Series, pd.Index, np.ndarray, list, tuple)) and len(value) == 1:
-        return value.iloc[0] if isinstance(value, pd.Series) else value.item() if isinstance(value, np.ndarray) \
-            else value[0]
-    return value
+    if not isinstance(value, (pd.Series, pd.Index, np.ndarray, list, tuple)) or len(value) != 1:
+        return value
+    return value.iloc[0] if isinstance(value, pd.Series) else value[0]
 
 
 def _is_row(value: Any) -> bool:
-    return isinstance(value, (list, tuple, pd.Series, pd.Index)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, (list, tuple, pd.Series, pd.Index))
 
 
 def _rows(items: Iterable[Any]) -> Iterator[Iterable[Any]]:
@@ -107,9 +112,9 @@ def _shaped(result: Any) -> tuple[str, Iterable[Iterable[Any]]]:
     if isinstance(result, pd.Series):
         return "series", ((v,) for v in result.tolist())
     if type(result) is list:
-        rows = sum(map(_is_row, itertools.islice(result, 1000)))
-        plain = all(type(r) is list for r in itertools.islice(result, 1000))
-        return "rows" if plain else "other" if rows or any(isinstance(r, dict) for r in result) else "list", _rows(result)
+        if all(type(row) is list for row in result):
+            return "rows", result
+        return "other" if any(_is_row(v) or isinstance(v, dict) for v in result) else "list", _rows(result)
     if isinstance(result, dict):
         return "other", ((k, *v) if _is_row(v) else (k, v) for k, v in result.items())
     if isinstance(result, (set, frozenset)):
@@ -118,7 +123,7 @@ def _shaped(result: Any) -> tuple[str, Iterable[Iterable[Any]]]:
         return "other", ((v,) for v in result.tolist())
     if isinstance(result, np.ndarray) and result.ndim == 0:
         return "scalar", ((result[()],),)
-    if isinstance(result, pd.core.groupby.GroupBy):
+    if isinstance(result, GroupBy):
         raise TypeError(f"result is a {type(result).__name__} without an aggregation")
     if isinstance(result, (list, tuple, np.ndarray, pd.MultiIndex, pd.api.extensions.ExtensionArray)) or (
             isinstance(result, Iterable) and not isinstance(result, (str, bytes))):

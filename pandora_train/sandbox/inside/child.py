@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.errors import ChainedAssignmentError  # type: ignore[attr-defined]
 
 from . import cells, confine, hints, kernel, landlock, warmup, wire
 from .seccomp import Template
@@ -92,6 +93,7 @@ def seed() -> None:
     """Every source of chance that numpy, pandas and random draw from by default."""
     random.seed(0)
     np.random.seed(0)
+    vars(np.random.bit_generator)["randbits"] = lambda bits: 0  # the seed of default_rng()
 
 
 def receive(reply: int) -> tuple[str, dict[str, pd.DataFrame]]:
@@ -122,7 +124,8 @@ def write(fd: int, data: bytes) -> None:
 def respond(code: str, frames: dict[str, pd.DataFrame], limits: Limits) -> bytes:
     """Run ``code``; the answer as JSON (see :func:`pandora_train.sandbox.verdict.read_reply`)."""
     ballast = mmap.mmap(-1, 8 << 20)  # given back when memory runs out, so that the error can be told
-    names: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__, "pd": pd, "np": np, **frames}
+    names: dict[str, Any] = {
+        "__name__": "__main__", "__builtins__": __builtins__, "pd": pd, "np": np, **frames}
     try:
         answer = evaluate(code, names, frames, limits)
     except BaseException as e:  # SystemExit and KeyboardInterrupt too: whatever the code raised
@@ -132,11 +135,12 @@ def respond(code: str, frames: dict[str, pd.DataFrame], limits: Limits) -> bytes
     return _dumps(answer).encode("ascii")
 
 
-def evaluate(code: str, names: dict[str, Any], frames: dict[str, pd.DataFrame], limits: Limits) -> dict[str, Any]:
+def evaluate(code: str, names: dict[str, Any], frames: dict[str, pd.DataFrame],
+             limits: Limits) -> dict[str, Any]:
     """The rows of ``result``, or that they are too many."""
     warnings.simplefilter("ignore")
     # in pandas 3 a chained assignment silently does nothing: an error that can be fed back
-    warnings.simplefilter("error", pd.errors.ChainedAssignmentError)
+    warnings.simplefilter("error", ChainedAssignmentError)
     exec(compile(code, CODE_FILE, "exec", dont_inherit=True), names)
     vars(builtins).update(_builtins)
     if "result" not in names:
@@ -150,9 +154,12 @@ def evaluate(code: str, names: dict[str, Any], frames: dict[str, pd.DataFrame], 
     return {"outcome": "result", "rows": rows, "types": types, "shape": shape, "hint": hint}
 
 
-def describe(error: BaseException, code: str, names: dict[str, Any], frames: dict[str, pd.DataFrame]) -> dict[str, Any]:
+def describe(error: BaseException, code: str, names: dict[str, Any],
+             frames: dict[str, pd.DataFrame]) -> dict[str, Any]:
     """Type, message, line and hint of what the code raised."""
-    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) and error.filename == CODE_FILE else None
+    line = None
+    if isinstance(error, SyntaxError) and error.filename == CODE_FILE:
+        line = error.lineno
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == CODE_FILE:
@@ -166,4 +173,5 @@ def describe(error: BaseException, code: str, names: dict[str, Any], frames: dic
     hint = ""
     with contextlib.suppress(BaseException):
         hint = hints.for_error(error, message, line, code, names, frames)
-    return {"outcome": "error", "type": type(error).__name__[:200], "message": message, "line": line, "hint": hint}
+    name = type(error).__name__[:200]
+    return {"outcome": "error", "type": name, "message": message, "line": line, "hint": hint}

@@ -132,20 +132,22 @@ REPLACED = {
     "append": "pd.concat([a, b])", "applymap": ".map(f)", "iteritems": ".items()", "ix": ".loc or .iloc",
     "mad": "(s - s.mean()).abs().mean()", "lookup": ".loc with pd.factorize", "swapaxes": ".T",
     "is_monotonic": ".is_monotonic_increasing", "as_matrix": ".to_numpy()", "get_value": ".at[row, column]",
-    "sort": ".sort_values(by)", "order": ".sort_values()", "to_list": ".tolist()", "weekofyear": ".isocalendar().week",
-    "week": ".isocalendar().week", "Int64Index": "pd.Index", "Float64Index": "pd.Index", "datetime": "import datetime",
-    "np": "import numpy as np", "Panel": "a DataFrame with a MultiIndex", "first": "rows within the first N: .loc[:date]",
-    "pad": ".ffill()", "backfill": ".bfill()", "fillna_method": ".ffill()",
+    "sort": ".sort_values(by)", "order": ".sort_values()", "weekofyear": ".isocalendar().week",
+    "week": ".isocalendar().week", "Int64Index": "pd.Index", "Float64Index": "pd.Index",
+    "datetime": "import datetime", "np": "np, which is there", "pad": ".ffill()", "backfill": ".bfill()",
     # numpy 1 -> 2, where numpy's own message doesn't say so
     "product": "np.prod", "cumproduct": "np.cumprod", "trapz": "np.trapezoid",
 }
-ARGUMENTS = {"method": ".ffill() or .bfill() instead of fillna(method=…)", "axis": "transpose first: .T",
-             "inplace": "assign the result: x = x.method(…)", "squeeze": '.squeeze("columns") on the result',
-             "infer_datetime_format": "leave it out", "line_terminator": "lineterminator", "level": ".groupby(level=…)",
-             "date_parser": "date_format", "closed": 'inclusive="both"|"left"|"right"|"neither"',
-             "numeric_only": "choose the numeric columns first", "sort": ".sort_values(…) afterwards"}
-FREQUENCIES = {"M": "ME", "Q": "QE", "Y": "YE", "A": "YE", "BM": "BME", "BQ": "BQE", "BA": "BYE", "BY": "BYE",
-               "AS": "YS", "H": "h", "T": "min", "S": "s", "L": "ms", "U": "us", "N": "ns", "SM": "SME", "CBM": "CBME"}
+ARGUMENTS = {
+    "method": ".ffill() or .bfill() instead of fillna(method=…)", "axis": "transpose first: .T",
+    "inplace": "assign the result: x = x.method(…)", "infer_datetime_format": "leave it out",
+    "level": ".groupby(level=…)", "closed": 'inclusive="both", "left", "right" or "neither"',
+    "numeric_only": "choose the numeric columns first", "sort": ".sort_values(…) afterwards",
+}
+FREQUENCIES = {
+    "M": "ME", "Q": "QE", "Y": "YE", "A": "YE", "BM": "BME", "BQ": "BQE", "BA": "BYE", "BY": "BYE",
+    "AS": "YS", "H": "h", "T": "min", "S": "s", "L": "ms", "U": "us", "N": "ns", "SM": "SME", "CBM": "CBME",
+}
 
 
 def unknown_attribute(failure: Failure) -> str:
@@ -155,7 +157,8 @@ def unknown_attribute(failure: Failure) -> str:
     if ".str accessor" in failure.message:
         return "only text has .str: convert with .astype(str) first" + _dtypes(failure)
     if ".dt accessor" in failure.message:
-        return "only datetimes have .dt: convert with pd.to_datetime(…, errors='coerce') first" + _dtypes(failure)
+        mend = "only datetimes have .dt: convert with pd.to_datetime(…, errors='coerce') first"
+        return mend + _dtypes(failure)
     found = re.search(r"'?(\w+)'? (?:object )?has no attribute '(\w+)'", failure.message)
     if not found:
         return ""
@@ -164,7 +167,8 @@ def unknown_attribute(failure: Failure) -> str:
         return f"pandas 3 and numpy 2 have no {owner}.{name}: use {REPLACED[name]}"
     tables = _tables(failure)
     near = [f"{n}[{c!r}]" for n, t in tables.items() for c in _near(name, _labels(t))]
-    public = [a for a in dir(failure.error.obj) if not a.startswith("_")] if failure.error.obj is not None else []
+    owner_object = failure.error.obj
+    public = [a for a in dir(owner_object) if not a.startswith("_")] if owner_object is not None else []
     near += ["." + a for a in difflib.get_close_matches(name, public, n=2, cutoff=0.7)]
     return f"nearest: {', '.join(near[:4])}" if near else ""
 
@@ -200,17 +204,22 @@ def _dtypes(failure: Failure) -> str:
     return "; dtypes: " + ", ".join(f"{c} {d}" for c, d in told.items()) if told else ""
 
 
+MIXED = re.compile(
+    r"not supported between instances of|Invalid comparison between|unsupported operand|can only concatenate|"
+    r"[Cc]ould not convert|agg function failed|does not support (operation|reduction)|"
+    r"Cannot perform reduction|operation '\w+' not supported for dtype")
+
+
 def text_and_numbers(failure: Failure) -> str:
     """Text met a number: which column is what, and how to convert it."""
     if not isinstance(failure.error, (TypeError, ValueError)):
         return ""
-    message = failure.message
-    if re.search(r"not supported between instances of|Invalid comparison between|unsupported operand|"
-                 r"can only concatenate|[Cc]ould not convert|agg function failed|does not support operation|"
-                 r"does not support reduction|Cannot perform reduction|operation '\w+' not supported for dtype", message):
-        return "text and numbers don't mix: convert text with pd.to_numeric(column, errors='coerce')" + _dtypes(failure)
-    if "trying to merge on" in message:
-        return "the keys differ in dtype: convert one of them with .astype(str) or pd.to_numeric" + _dtypes(failure)
+    if MIXED.search(failure.message):
+        mend = "text and numbers don't mix: convert text with pd.to_numeric(column, errors='coerce')"
+        return mend + _dtypes(failure)
+    if "trying to merge on" in failure.message:
+        mend = "the keys differ in dtype: convert one of them with .astype(str) or pd.to_numeric"
+        return mend + _dtypes(failure)
     return ""
 
 
@@ -237,11 +246,12 @@ def habits(failure: Failure) -> str:
         return "too much memory: check that the keys of a merge are unique on one side"
     if isinstance(failure.error, IndexError) and re.search(r"out-of-bounds|out of (bounds|range)", message):
         found = values.for_empty(failure.code, failure.names, failure.frames)
-        return "there is no such row: the selection before it is shorter" + (f"; {found}" if found else "")
+        return "there is no such row: what it selects from is shorter" + (f"; {found}" if found else "")
     if kind == "TypeError" and "result holds" in message:
         return "the parentheses of a call are missing"
     return ""
 
 
 RULES: tuple[Callable[[Failure], str], ...] = (
-    missing_column, unknown_name, unknown_attribute, changed_arguments, text_and_numbers, outside_world, habits)
+    missing_column, unknown_name, unknown_attribute, changed_arguments, text_and_numbers, outside_world,
+    habits)

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up rights over files, TCP ports and what lies outside its domain (Linux 5.13+)."""
+"""Landlock: a process gives up rights over files, TCP and what is outside its domain (Linux 5.13+)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ Instruction = tuple[int, int, int, object]
 
 
 class _Filter(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32))
+    _fields_ = (("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8),
+                ("k", ctypes.c_uint32))
 
 
 class _Program(ctypes.Structure):

@@ -46,7 +46,8 @@ SELF = object()
 Check = tuple[int, int, object]
 """``(argument number, mask, value)``: the low half of the argument, masked, must equal the value."""
 
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | 0o20000000  # the last: __O_TMPFILE
+__O_TMPFILE = 0o20000000  # os.O_TMPFILE without O_DIRECTORY
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | __O_TMPFILE
 _W, _X = mmap.PROT_WRITE, mmap.PROT_EXEC
 
 CONDITIONS: dict[str, tuple[tuple[Check, ...], ...]] = {

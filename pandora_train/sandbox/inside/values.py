@@ -30,10 +30,11 @@ class Filter:
 
 
 def column_of(node: ast.expr) -> tuple[str, str] | None:
-    """``(variable or '', column)`` of ``x['c']``, ``x.c``, or either below method calls: ``x['c'].str.lower()``."""
+    """``(variable or '', column)`` of ``x['c']`` or ``x.c``, also below methods: ``x['c'].str.lower()``."""
     while True:
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return (node.value.id if isinstance(node.value, ast.Name) else "", node.slice.value)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            name = node.value.id if isinstance(node.value, ast.Name) else ""
+            return (name, node.slice.value) if isinstance(node.slice.value, str) else None
         if isinstance(node, ast.Call):
             node = node.func
         elif isinstance(node, ast.Attribute):
@@ -89,7 +90,8 @@ def _queried(frame: ast.expr, text: str, names: dict[str, Any]) -> Iterator[Filt
                 yield Filter(box, node.left.id, operator, value)
 
 
-def _series(found: Filter, names: dict[str, Any], frames: dict[str, pd.DataFrame]) -> tuple[str, pd.Series[Any]] | None:
+def _series(found: Filter, names: dict[str, Any],
+            frames: dict[str, pd.DataFrame]) -> tuple[str, pd.Series[Any]] | None:
     """The BOX column that a filter means, under its name."""
     candidates = {found.box: names.get(found.box), **frames}
     for name, frame in candidates.items():
@@ -108,7 +110,8 @@ def nearest(text: str, known: list[str]) -> list[str]:
     """
     folded = text.strip().casefold()
     same = [k for k in known if k.strip().casefold() == folded]
-    inside = [k for k in known if folded and (folded in k.casefold() or (len(k) > 2 and k.casefold() in folded))]
+    inside = [k for k in known
+              if folded and (folded in k.casefold() or (len(k) > 2 and k.casefold() in folded))]
     short = [k for k in known if _abbreviates(folded, k.casefold()) or _abbreviates(k.casefold(), folded)]
     alike = difflib.get_close_matches(text, known[:MOST_VALUES], n=3, cutoff=0.5)
     return list(dict.fromkeys([*same, *sorted(inside, key=len)[:3], *short, *alike]))[:3]
@@ -117,7 +120,8 @@ def nearest(text: str, known: list[str]) -> list[str]:
 def _abbreviates(short: str, long: str) -> bool:
     """Whether ``short`` is the initials of ``long``, give or take a last letter: USA, United States."""
     initials = "".join(word[0] for word in long.split())
-    return len(initials) > 1 and short.replace(".", "")[:len(initials)] == initials and len(short) <= len(initials) + 2
+    letters = short.replace(".", "")
+    return 1 < len(initials) <= len(letters) <= len(initials) + 1 and letters.startswith(initials)
 
 
 def _matches(series: pd.Series[Any], found: Filter) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,19 @@ def _column(column: Column, block: bytearray) -> Any:
         return np.frombuffer(block, np.dtype(dtype), rows, offset)
     if kind == "masked":  # nullable numbers and bools: name, values, mask
         name, values, mask = parts
-        array = pd.api.types.pandas_dtype(name).construct_array_type()
-        return array(_column(values, block), _column(mask, block))
+        nullable: Any = pd.api.types.pandas_dtype(name)
+        return nullable.construct_array_type()(_column(values, block), _column(mask, block))
     if kind == "text":  # distinct texts, row -> number of its text (-1: missing)
         texts, codes = parts
         cells = np.array([*texts, np.nan], dtype=object)[_column(codes, block)]
-        return pd.arrays.StringArray(cells, dtype=TEXT)
+        return TEXT.construct_array_type()(cells, dtype=TEXT)  # type: ignore[call-arg]
     if kind == "zoned":  # zone name, datetimes in UTC
         zone, values = parts
         return pd.DatetimeIndex(_column(values, block)).tz_localize("UTC").tz_convert(zone).array
     if kind == "category":  # categories, codes, ordered
         categories, codes, ordered = parts
-        return pd.Categorical.from_codes(_column(codes, block), pd.Index(_column(categories, block)), ordered)
+        return pd.Categorical.from_codes(
+            _column(codes, block), pd.Index(_column(categories, block)), ordered)
     cells = np.empty(len(parts[0]), dtype=object)  # "objects": (type, value) a cell
     for row, (name, value) in enumerate(parts[0]):
         cells[row] = OBJECTS[name](value) if name else value
@@ -77,7 +79,9 @@ def _time(text: str) -> Any:
     return time.fromisoformat(text)
 
 
-OBJECTS = {"Decimal": _decimal, "date": _date, "time": _time, "Timestamp": pd.Timestamp,
-           "datetime": lambda text: pd.Timestamp(text).to_pydatetime(),
-           "Timedelta": pd.Timedelta, "NaT": lambda _: pd.NaT, "NA": lambda _: pd.NA}
-"""How a cell of an object column is remade; an empty name: marshal's own value (text, number, None, bytes)."""
+OBJECTS: dict[str, Callable[[Any], Any]] = {
+    "Decimal": _decimal, "date": _date, "time": _time, "Timestamp": pd.Timestamp,
+    "datetime": lambda text: pd.Timestamp(text).to_pydatetime(),
+    "Timedelta": pd.Timedelta, "NaT": lambda _: pd.NaT, "NA": lambda _: pd.NA,
+}
+"""How a cell of an object column is remade; an empty name: marshal's own value (text, number, None)."""

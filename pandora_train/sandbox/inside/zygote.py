@@ -24,10 +24,13 @@ from typing import Any
 from . import confine, kernel, landlock
 
 # What generated code imports; loaded here so that children find it warm, with its shared libraries.
-WARM = ("ast bisect calendar collections copy csv dataclasses datetime decimal difflib enum fractions functools "
-        "hashlib heapq io itertools json math operator random re sqlite3 statistics string textwrap time "
-        "traceback typing unicodedata urllib.parse urllib.request uuid zoneinfo ctypes faulthandler warnings "
-        "numpy pandas").split()
+WARM = (
+    "ast", "bisect", "calendar", "collections", "copy", "csv", "ctypes", "dataclasses", "datetime", "decimal",
+    "difflib", "enum", "faulthandler", "fractions", "functools", "hashlib", "heapq", "io", "itertools",
+    "json", "math", "operator", "random", "re", "sqlite3", "statistics", "string", "textwrap", "time", "traceback",
+    "typing", "unicodedata", "urllib.parse", "urllib.request", "uuid", "warnings", "zoneinfo", "numpy",
+    "pandas",
+)
 
 
 class OnlyThese(MetaPathFinder):
@@ -86,7 +89,8 @@ def _prepare(settings: dict[str, Any], layers: confine.Layers) -> Children:
     warmup.load()
     readable = [p for p in settings["readable"] if os.path.exists(p)]
     address_space, data = confine.memory_in_use()
-    own_root = confine.attempt(layers, "mount namespace", lambda: confine.leave_files(readable, settings["new_root"]))
+    own_root = confine.attempt(layers, "mount namespace",
+                               lambda: confine.leave_files(readable, settings["new_root"]))
     become_nobody = own_root or confine.open_to_nobody(readable)
     confine.attempt(layers, "privileges", lambda: confine.drop_privileges(become_nobody))
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of ids, which clears it
