@@ -137,11 +137,12 @@ def score(predictions: Annotated[Path, typer.Argument(help="Anybody's prediction
           path: Annotated[Path, typer.Option(help="Benchmark folder in its official layout.")],
           split: Annotated[str, typer.Option(help="Question set.")] = "dev",
           store: Annotated[str, typer.Option(help="Graph store, for answers compared as names.")] = "",
+          out: Annotated[Path | None, typer.Option(help="Write every verdict and figure here (JSON).")] = None,
           ) -> None:
     """Score a prediction file in the benchmark's official format, or JSONL."""
     from pandora_train.evaluate.score import print_score
 
-    print_score(predictions, benchmark, path, split, store)
+    print_score(predictions, benchmark, path, split, store, out)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from pandora_train.metrics import spider as spider_metric
 from pandora_train.metrics.sqlrun import POOL
 from pandora_train.metrics.ties import tie_match
 from pandora_train.records import Example, Record
+from pandora_train.runs import write_json
 from pandora_train.sources import DataConfig, load, read
 from pandora_train.sources.freebase import NO_GRAPH
 
@@ -164,8 +165,9 @@ def _scored(example: Example, outcome: Outcome, scores: dict[str, float], note: 
 # --- printing -----------------------------------------------------------------------------------------
 
 
-def print_score(predictions: Path, benchmark: str, path: Path, split: str = "dev", store: str = "") -> None:
-    """Score a file and print the table, with what each number is about."""
+def print_score(predictions: Path, benchmark: str, path: Path, split: str = "dev", store: str = "",
+                out: Path | None = None) -> None:
+    """Score a file and print the table, with what each number is about; all verdicts to ``out`` (JSON)."""
     from rich.console import Console
     from rich.table import Table
 
@@ -174,6 +176,8 @@ def print_score(predictions: Path, benchmark: str, path: Path, split: str = "dev
     data = DataConfig.model_validate(
         {"benchmark": benchmark, "path": str(path), "split": split, "store": graph})
     report = score_file(predictions, data)
+    if out is not None:
+        write_json(out, report.model_dump(mode="json"))
     table = Table(title=f"{benchmark} {split} ({path}): {report.n} questions")
     for column in ("questions", "metric", "n", "clusters", "score", "stderr", "95 %"):
         table.add_column(column, no_wrap=True)

@@ -290,7 +290,9 @@ def test_one_endless_prediction_among_650_costs_its_time(tmp_path: Path) -> None
 
 def test_the_terminal_says_what_the_numbers_are_about(wikitq: DataConfig, tmp_path: Path,
                                                       capsys: pytest.CaptureFixture[str]) -> None:
-    print_score(write(tmp_path / "p.tsv", "nt-1\tx\n"), "wikitq", Path(wikitq.path))
+    print_score(write(tmp_path / "p.tsv", "nt-1\tx\n"), "wikitq", Path(wikitq.path), out=tmp_path / "v.json")
     shown = capsys.readouterr().out
     assert "3 questions" in shown
     assert "2 missing" in shown
+    verdicts = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    assert [v["outcome"] for v in verdicts["samples"]] == ["answered", "missing", "missing"]
