@@ -1,0 +1,6 @@
+"""For all tests: hypothesis without a deadline, since a busy machine is no failure of the code."""
+
+from hypothesis import settings
+
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
