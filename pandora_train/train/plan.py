@@ -1,8 +1,8 @@
 """Which rows go into which optimizer step: fixed by the seed alone, so that a resumed run sees the same.
 
 Rows of one group come in bundles of at most ``branches``; a group's bundles are spread over the epoch, each
-at a random place in its stretch, so a step mixes several databases. Every process knows the whole plan, hence the number of labels in a step, and the
-loss needs no communication to be normalised.
+at a random place in its stretch, so a step mixes several databases. Every process knows the whole plan,
+hence the number of labels in a step, and the loss needs no communication to be normalised.
 """
 
 from __future__ import annotations

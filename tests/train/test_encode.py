@@ -46,7 +46,8 @@ def test_prompt_tokens_equal_those_of_serving(tokenizer: Any) -> None:
     for turns in (2, 4):
         served = tokenizer.apply_chat_template(messages[:turns], add_generation_prompt=True)["input_ids"]
         assert tokens[: len(served)] == served
-        assert marks[len(served)] and not marks[len(served) - 1]
+        assert marks[len(served)]
+        assert not marks[len(served) - 1]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -73,13 +74,17 @@ def test_long_prompts_lose_demonstrations_then_unused_frames_never_the_answer(to
         return tokenizer.decode(tokens), dict(counts)
 
     text, counts = fit(full - 1)
-    assert "new" in text and "old" not in text and counts == {"shortened: demonstrations": 1}
+    assert "new" in text
+    assert "old" not in text
+    assert counts == {"shortened: demonstrations": 1}
     bare = len(encode(conversation("shop", 2), tokenizer)[0])
     text, counts = fit(bare - 1)
-    assert "item = pd" in text and "sale = pd" not in text
+    assert "item = pd" in text
+    assert "sale = pd" not in text
     assert counts == {"shortened: demonstrations": 1, "shortened: schema": 1}
     samples, left = encode_rows([row(messages)], tokenizer, 100)
-    assert samples == [] and left == {"dropped: too long": 1}
+    assert samples == []
+    assert left == {"dropped: too long": 1}
 
 
 def test_rows_without_an_answer_are_dropped_and_counted(tokenizer: Any) -> None:
@@ -135,4 +140,5 @@ def test_rows_file_problems_are_named(tmp_path: Path, write_rows: Callable[..., 
 def test_held_out_takes_whole_groups(write_rows: Callable[..., Path]) -> None:
     train, held = training_rows(str(write_rows(12)), "", 0.1, 0)
     assert {r.group for r in train}.isdisjoint({r.group for r in held})
-    assert len(train) + len(held) == 12 and held
+    assert len(train) + len(held) == 12
+    assert held

@@ -69,7 +69,8 @@ def test_a_run_learns_and_leaves_what_it_promises(config: Callable[..., TrainCon
     assert losses[-1] < 0.7 * losses[0]
     assert [p["step"] for p in lines if "held_out_loss" in p][:2] == [2, 4]
     results = json.loads((run / "results.json").read_text())
-    assert adapter == run / "best" and results["best_held_out_loss"] == min(
+    assert adapter == run / "best"
+    assert results["best_held_out_loss"] == min(
         p["held_out_loss"] for p in lines if "held_out_loss" in p)
     assert results["rows"] + results["held_out_rows"] == 12
     card = (adapter / "README.md").read_text()
@@ -129,13 +130,15 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
     for name in ("accumulated", "two"):
         assert found[name]["loss"] == pytest.approx(found["one"]["loss"], rel=1e-5)
         for a, b in zip(found[name]["grads"], found["one"]["grads"], strict=True):
-            assert b.norm() > 0 and (a - b).norm() / b.norm() <= 1e-5
+            assert b.norm() > 0
+            assert (a - b).norm() / b.norm() <= 1e-5
 
 
 def test_early_stop(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
     train(config("epochs=9", "lr=1e-9", "held_out=0.4", "eval_every=1", "patience=2"), tmp_path / "run")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["stopped_early"] and results["steps"] < 18
+    assert results["stopped_early"]
+    assert results["steps"] < 18
 
 
 def test_steps_mix_groups_and_follow_the_seed(tokenizer: Any, write_rows: Callable[..., Path]) -> None:

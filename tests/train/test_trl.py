@@ -48,7 +48,8 @@ def test_labels_equal_trls_except_template_newlines(trl_rows: Rows, tokenizer: A
         theirs_marked = [label != -100 for label in other["labels"]]
         extra = [i for i, (a, b) in enumerate(zip(sample.labelled, theirs_marked, strict=True)) if a != b]
         for i in extra:
-            assert theirs_marked[i] and sample.tokens[i] == newline
+            assert theirs_marked[i]
+            assert sample.tokens[i] == newline
             assert tokenizer.decode(sample.tokens[:i]).endswith(("<|im_start|>assistant", "<|im_end|>"))
 
 
