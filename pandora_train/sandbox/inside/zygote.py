@@ -27,9 +27,9 @@ from . import confine, kernel, landlock
 WARM = (
     "ast", "bisect", "calendar", "collections", "copy", "csv", "ctypes", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "faulthandler", "fractions", "functools", "hashlib", "heapq", "io", "itertools",
-    "json", "math", "operator", "random", "re", "sqlite3", "statistics", "string", "textwrap", "time", "traceback",
-    "typing", "unicodedata", "urllib.parse", "urllib.request", "uuid", "warnings", "zoneinfo", "numpy",
-    "pandas",
+    "json", "math", "operator", "random", "re", "sqlite3", "statistics", "string", "textwrap", "time",
+    "traceback", "typing", "unicodedata", "urllib.parse", "urllib.request", "uuid", "warnings", "zoneinfo",
+    "numpy", "pandas",
 )
 
 
