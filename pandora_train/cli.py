@@ -137,7 +137,7 @@ def score(predictions: Annotated[Path, typer.Argument(help="Anybody's prediction
           path: Annotated[Path, typer.Option(help="Benchmark folder in its official layout.")],
           split: Annotated[str, typer.Option(help="Question set.")] = "dev",
           store: Annotated[str, typer.Option(help="Graph store, for answers compared as names.")] = "",
-          out: Annotated[Path | None, typer.Option(help="Write every verdict and figure here (JSON).")] = None,
+          out: Annotated[Path | None, typer.Option(help="Write all verdicts here (JSON).")] = None,
           ) -> None:
     """Score a prediction file in the benchmark's official format, or JSONL."""
     from pandora_train.evaluate.score import print_score
@@ -175,6 +175,15 @@ def show(run: Annotated[Path, typer.Argument(help="Run folder.")],
     from pandora_train.report import show as follow
 
     follow(run, sample)
+
+
+@app.command()
+def track(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")], overrides: Overrides = None) -> None:
+    """Log a run to Weights & Biases (mode=offline works without a network); again continues the same run."""
+    from pandora_train.config import load
+    from pandora_train.report.tracking import TrackingConfig, log_run
+
+    print(log_run(run, load(TrackingConfig, None, overrides)))
 
 
 @app.command()

@@ -69,7 +69,7 @@ def code_profile(code: str, schema: Schema) -> Profile:
     """What pandas ``code`` uses of ``schema``; an empty profile when it does not parse."""
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what ast raises on odd or deep text
         return Profile()
     fields = {normal(f) for names in schema.values() for f in names}
     nodes = list(ast.walk(tree))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.evaluate.errors import Diagnosis, diagnose
@@ -190,3 +192,12 @@ def test_a_prompt_that_did_not_fit() -> None:
     found = diagnose(t, SCHEMA)
     assert found is not None
     assert (found.kind, found.rule) == ("execution", "nothing ran")
+
+
+@given(st.text(max_size=60), st.lists(st.lists(st.none() | st.text(max_size=6), max_size=3), max_size=3),
+       st.sampled_from(["sql", "sexpr", "sparql", "path", "steps"]), st.text(max_size=60))
+def test_whatever_was_written_gets_a_kind(code: str, rows: list[list[str | None]], language: Any,
+                                          program: str) -> None:
+    gold = Gold(language=language, program=program, answers=("a",))
+    assert judge(code, rows=rows, gold=gold, gold_rows=[["a"]]) is not None
+    assert judge(code, failed("KeyError", program), gold=gold) is not None

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from pandora_train.cli import app
 from pandora_train.errors import UserError
 from pandora_train.report.load import load_run
 from pandora_train.report.tracking import COLUMNS, TrackingConfig, log_run, sample_rows
@@ -110,3 +112,11 @@ def test_a_missing_artifact_folder_is_told_before_anything_is_logged(write_run: 
     with pytest.raises(UserError, match="no folder"):
         log_run(run, TrackingConfig(mode="offline", adapter="nowhere"))
     assert not (run / "wandb").exists()
+
+
+def test_the_command_tracks_a_run(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[TrackingConfig] = []
+    monkeypatch.setattr("pandora_train.report.tracking.log_run", lambda run, config: seen.append(config) or "id1")
+    result = CliRunner().invoke(app, ["track", str(write_run("base", 1)), "mode=offline", "tags=[a, b]"])
+    assert result.output == "id1\n"
+    assert (seen[0].mode, seen[0].tags) == ("offline", ["a", "b"])
