@@ -178,7 +178,8 @@ def show(run: Annotated[Path, typer.Argument(help="Run folder.")],
 
 
 @app.command()
-def track(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")], overrides: Overrides = None) -> None:
+def track(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")],
+          overrides: Overrides = None) -> None:
     """Log a run to Weights & Biases (mode=offline works without a network); again continues the same run."""
     from pandora_train.config import load
     from pandora_train.report.tracking import TrackingConfig, log_run
