@@ -137,18 +137,19 @@ def _within(count: Callable[[str], int], budget: int) -> Callable[[str], bool]:
 def _by_relevance(boxes: BoxSet, question: str) -> list[tuple[str, str]]:
     """All fields, those whose names share most with the question first, then in schema order.
 
-    A field counts its own words double and its BOX's once; fields of foreign keys come before other fields
-    that share nothing, since joins need them.
+    A field counts its own words double and its BOX's once. A BOX's first field (its subject) and its keys
+    come right after its best field, since the others mean nothing without them.
     """
     asked = set(_stems(question))
     keys = {end for k in boxes.foreign_keys for end in ((k.box, k.field), (k.to_box, k.to_field))}
-
-    def score(box: str, field: str) -> float:
-        own, around = set(_stems(field)), set(_stems(box))
-        return 2 * len(own & asked) + len(around & asked) + (0.5 if (box, field) in keys else 0)
-
-    fields = [(b.name, str(f)) for b in boxes for f in b.frame.columns]
-    return sorted(fields, key=lambda item: -score(*item))  # stable: schema order among equals
+    scores: dict[tuple[str, str], float] = {}
+    for box in boxes:
+        around = len(set(_stems(box.name)) & asked)
+        own = {str(f): 2 * len(set(_stems(str(f))) & asked) + around for f in box.frame.columns}
+        for position, (field, score) in enumerate(own.items()):
+            needed = position == 0 or (box.name, field) in keys
+            scores[box.name, field] = max(score, max(own.values()) - 0.5) if needed else score
+    return sorted(scores, key=lambda item: -scores[item])  # stable: schema order among equals
 
 
 def _stems(text: str) -> Iterator[str]:

@@ -125,6 +125,19 @@ def test_the_question_decides_what_stays() -> None:
     assert "# not shown for length: " in text
 
 
+def test_a_field_keeps_the_subject_and_the_keys_of_its_box() -> None:
+    boxes = BoxSet(
+        (named(["film", "noise", "director", "year"], "film"), named(["x", "y"], "other"),
+         named(["person", "born"], "person")),
+        (ForeignKey("film", "director", "person", "person"),),
+    )
+    expected = (
+        "film = pd.DataFrame({'film': [...], 'director': [...], 'year': [...]})\n"
+        "# not shown for length: 5 of 8 fields, 2 of 3 BOXes"
+    )
+    assert schema_text(boxes, count=words, budget=words(expected), question="in what year?") == expected
+
+
 def test_values_go_before_fields_do() -> None:
     boxes = BoxSet((box("t", town=["a" * 50, "b" * 50]),))
     assert schema_text(boxes, values="samples", budget=20) == "t = pd.DataFrame({'town': [...]})"

@@ -59,3 +59,7 @@ def test_the_manifest_is_written_then_verified(tmp_path: Path) -> None:
     manifest.write_text("no checksum\n")
     with pytest.raises(UserError, match="line 1: not a checksum"):
         check_manifest(root, manifest)
+
+
+def test_the_sample_data_is_as_its_manifest_says() -> None:
+    assert "files as recorded" in check_manifest(SAMPLE, SAMPLE / "SHA256SUMS")
