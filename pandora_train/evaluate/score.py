@@ -18,6 +18,7 @@ from pandora_train.evaluate.predictions import Prediction, read_predictions
 from pandora_train.evaluate.stats import Metric, measured, subsets
 from pandora_train.metrics import METRICS, PRIMARY, database, gold_rows, grailqa, needs_gold_rows, score
 from pandora_train.metrics import spider as spider_metric
+from pandora_train.metrics.declared import DEVIATIONS
 from pandora_train.metrics.sqlrun import POOL
 from pandora_train.metrics.ties import tie_match
 from pandora_train.records import Example, Record
@@ -94,20 +95,11 @@ def _report(data: DataConfig, samples: list[Scored], found: dict[str, Prediction
 
 def _notes(benchmark: str, found: Iterable[Prediction], ontology: grailqa.Ontology | None) -> list[str]:
     """What must be said beside the numbers."""
-    if benchmark == "spider":
-        return ["ex: bags of rows under any column order, DISTINCT kept, numbers within 1e-9, ties of "
-                "unstable gold in any order; ex_strict: without the ties"]
-    if benchmark == "grailqa":
-        forms = any(p.form for p in found)
-        if not forms:
-            return ["answers only: f1 = 1 can't be earned by the logical form, as the official f1 allows"]
-        if ontology is None:
-            return ["no em, and f1 from answers alone: fb_roles, fb_types, reverse_properties are not in the "
-                    "data folder"]
-        return ["f1 is 1 where the logical form matches (official)"]
-    if benchmark == "webqsp":
-        return ["f1: best over the parses (official); hits@1: first answer in gold; hit: any answer in gold"]
-    return []
+    notes = list(DEVIATIONS[benchmark])
+    if benchmark == "grailqa" and ontology is None and any(p.form for p in found):
+        notes.append("no em, and f1 from answers alone: fb_roles, fb_types, reverse_properties are not "
+                     "in the data folder")
+    return notes
 
 
 # --- verdicts -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from pandora_train.metrics import PRIMARY
+from pandora_train.metrics.declared import DEVIATIONS
 from pandora_train.records import Record, Trajectory, Usage
 
 CONFIDENCE = 0.95
@@ -189,6 +190,7 @@ def _benchmark(name: str, samples: list[Trajectory]) -> dict[str, Any]:
         "subsets": {subset: _metrics(part) for subset, part in subsets(samples).items()},
         "status": dict(Counter(s.status for s in samples)),
         "cost": cost_of(samples).model_dump(),
+        "notes": list(DEVIATIONS[name]),
     }
 
 
