@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -158,9 +158,11 @@ def _kept(rows: Rows, literals: list[str], rng: random.Random) -> Rows:
     if len(rows) < 2:
         return list(rows)
     size = min(max(1, int(len(rows) * rng.uniform(0.5, 0.95))), MAX_ROWS)
-    hits = [i for i, row in enumerate(rows) if literals and any(_is_hit(c, literals) for c in row)]
-    most = min(len(hits), max(1, size // 2))
-    chosen = rng.sample(hits, rng.randint((most + 1) // 2, most))
+    named = {i: found for i, row in enumerate(rows) if (found := _found(row, literals))}
+    often = Counter(x for found in named.values() for x in found)
+    most = min(len(named), max(1, size // 2))
+    hits = sorted(rng.sample(list(named), len(named)), key=lambda i: -sum(1 / often[x] for x in named[i]))
+    chosen = hits[:rng.randint((most + 1) // 2, most)]  # rare ones first
     others = list(set(range(len(rows))) - set(chosen))
     chosen += rng.sample(others, min(len(others), size - len(chosen)))
     return [rows[i] for i in chosen]
@@ -175,6 +177,10 @@ def _fixed(rows: Rows, literals: list[str], rng: random.Random) -> dict[int, set
             for i in hits:
                 fixed[i].add(j)
     return fixed
+
+
+def _found(row: tuple[Cell, ...], literals: list[str]) -> set[str]:
+    return {x for x in literals if any(_is_hit(cell, [x]) for cell in row)}
 
 
 def _is_hit(cell: Cell, literals: list[str]) -> bool:
@@ -219,7 +225,7 @@ def _redrawn(mine: list[Cell], literals: list[str], rng: random.Random) -> list[
     return [rng.choice(hits) if hits and rng.random() < HIT_SHARE else v for v in drawn]
 
 
-def _moved(cell: Cell, values: list[Cell], rng: random.Random) -> Cell:
+def _moved(cell: Cell, values: Sequence[Cell], rng: random.Random) -> Cell:
     """A number near ``cell``, on the same side of zero and of one; codes of few values stay."""
     if not isinstance(cell, (int, float)) or len(set(values)) < 6:
         return cell

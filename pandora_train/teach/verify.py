@@ -99,7 +99,7 @@ def has_values(rows: Cells) -> bool:
 def mentions(sql: str, path: str) -> tuple[list[str], list[str]]:
     """Tables of the database that ``sql`` names (lower case), and the constants in it."""
     words = set(re.findall(r'''[^\s.,;()"'`\[\]=<>!]+''', sql.lower()))
-    tables = [t for t in stored(path) if t in words or " " in t and t in sql.lower()]
+    tables = [t for t in stored(path) if t in words or (" " in t and t in sql.lower())]
     literals = re.findall(r'''\'([^\']*)\'|"([^"]*)"|(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])''', sql)
     return tables, [part.strip("%") for parts in literals for part in parts if part.strip("%")]
 

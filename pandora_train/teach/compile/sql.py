@@ -52,7 +52,8 @@ def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relat
     if isinstance(node, exp.Subquery):
         return _query(context, node.this, outer)
     for view in node.args["with_"].expressions if node.args.get("with_") else []:
-        context.views[view.alias.lower()] = derived(context, _query(context, view.this, None), view.alias.lower())
+        name = view.alias.lower()
+        context.views[name] = derived(context, _query(context, view.this, None), name)
     if isinstance(node, exp.Select):
         return compile_select(context, node, outer)
     if isinstance(node, exp.SetOperation):

@@ -140,7 +140,8 @@ def _aggregate_column(scope: Scope, method: str, argument: Value | None, taken: 
     return Column(name, aggregate_kind(method, argument), nullable, affinity=False)
 
 
-def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[Column], keys: set[str]) -> list[Column]:
+def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[Column],
+                  keys: set[str]) -> list[Column]:
     """Columns used outside aggregates that are no group keys."""
     found: dict[str, Column] = {}
 
@@ -190,8 +191,9 @@ def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
     assert extreme.argument.column is not None
     name, largest = extreme.argument.column.name, extreme.method == "max"
     var = scope.context.writer.name("ordered")
+    sort = f".sort_values({name!r}{', ascending=False' if largest else ''})"
     scope.context.writer.step(f"Sort the rows by {name}, {'largest' if largest else 'smallest'} first.",
-                              f"{var} = {scope.frame.var}.sort_values({name!r}{', ascending=False' * largest})")
+                              f"{var} = {scope.frame.var}{sort}")
     return scope.over(scope.frame.named(var))
 
 
@@ -225,9 +227,9 @@ def extreme_row(scope: Scope, node: exp.AggFunc) -> Scope:
     assert argument.column is not None
     column, largest = argument.column, method == "max"
     var = scope.context.writer.name("top")
-    scope.context.writer.step(
-        f"Take the row with {aggregate_english(method, argument)}.",
-        f"{var} = {scope.frame.var}.sort_values({column.name!r}{', ascending=False' * largest}).head(1)")
+    sort = f".sort_values({column.name!r}{', ascending=False' if largest else ''})"
+    scope.context.writer.step(f"Take the row with {aggregate_english(method, argument)}.",
+                              f"{var} = {scope.frame.var}{sort}.head(1)")
     frame = replace(scope.frame, var=var, computed={signature(scope, node): replace(column, affinity=False)})
     return replace(scope, frame=frame, mode="groups")
 

@@ -67,10 +67,9 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
 
 
 def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer: Scope | None) -> Source:
-    side = "" if join is None else str(join.args.get("side") or "")
-    natural = join is not None and str(join.args.get("method") or "") == "NATURAL"
-    if side not in ("", "LEFT", "RIGHT", "FULL") or (join is not None and join.args.get("method") and not natural):
-        raise Unsupported("join", join.sql() if join else "")
+    side, method = (str(join.args.get(a) or "") if join is not None else "" for a in ("side", "method"))
+    if side not in ("", "LEFT", "RIGHT", "FULL") or method not in ("", "NATURAL"):
+        raise Unsupported("join", f"{method} {side}")
     on = conjuncts(join.args["on"]) if join is not None and join.args.get("on") else []
     on = [c for c in on if c != exp.true()]  # the parser's way to say that there is no ON
     if isinstance(node, exp.Table):
@@ -91,12 +90,11 @@ def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer
         alias = frame.tables[0].alias
         on += [exp.EQ(this=exp.column(u.name), expression=exp.column(u.name, alias))
                for u in join.args["using"]]
-    return Source(frame, side, tuple(on), natural)
+    return Source(frame, side, tuple(on), method == "NATURAL")
 
 
 def derived(context: Context, relation: Relation, alias: str) -> Frame:
     """A subquery in FROM as a frame with one table."""
-    frame = relation.frame
     if relation.scalars:
         names = [n or f"value_{i}" for i, n in enumerate(relation.names, 1)]
         var = context.writer.name(alias or "values")
@@ -106,15 +104,21 @@ def derived(context: Context, relation: Relation, alias: str) -> Frame:
         columns = {n: Column(n, v.kind, v.nullable, affinity=False)
                    for n, v in zip(names, relation.scalars, strict=True)}
         return Frame(var, (Table(alias, var, columns),))
-    if relation.distinct or relation.cut:
-        var = context.writer.name(alias or "part")
-        names = list(dict.fromkeys(c.name for c in relation.outputs))
-        context.writer.step(f"Take each distinct {listed(names, 'with')}{relation.cut_words}." if relation.distinct
-                            else f"Take the rows{relation.cut_words}.", f"{var} = {relation.code}")
-        frame = frame.named(var)
+    frame = settled(context, relation, alias or "part").frame
     columns = dict(zip(relation.names, relation.outputs, strict=True))
     whole = frame.order() == [c.name for c in relation.outputs]
     return Frame(frame.var, (Table(alias, alias or frame.var, columns, whole),), frame.may_be_empty)
+
+
+def settled(context: Context, relation: Relation, base: str) -> Relation:
+    """The relation with its DISTINCT and LIMIT written out."""
+    if not relation.distinct and not relation.cut:
+        return relation
+    var = context.writer.name(base)
+    names = listed(list(dict.fromkeys(c.name for c in relation.outputs)), "with")
+    rows = f"each distinct {names}" if relation.distinct else f"{names} of the rows"
+    context.writer.step(f"Take {rows}{relation.cut_words}.", f"{var} = {relation.code}")
+    return replace(relation, frame=relation.frame.named(var), distinct=False, cut="", cut_words="")
 
 
 # --- inner joins: any order that finds keys -----------------------------------------------------------
@@ -203,8 +207,10 @@ def _restricted(context: Context, source: Source, conditions: list[exp.Expressio
     scope = Scope(context, source.frame, source.frame)
     masks = [context.condition(scope, c) for c in conditions]
     var = context.writer.name("filtered")
-    context.writer.step(f"Keep the rows of {source.frame.var} where {' and '.join(m.english for m in masks)}.",
-                        f"{var} = {source.frame.var}[{' & '.join(m.operand for m in masks)}]")
+    code = masks[0].code if len(masks) == 1 else " & ".join(m.operand for m in masks)
+    words = " and ".join(m.english for m in masks)
+    context.writer.step(f"Keep the rows of {source.frame.var} where {words}.",
+                        f"{var} = {source.frame.var}[{code}]")
     return replace(source, frame=source.frame.named(var, may_be_empty=True))
 
 

@@ -15,8 +15,9 @@ from pandora_train.teach.compile.sql_types import as_number, as_text
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
 _DATE_PARTS = {"%Y": "[:4]", "%m": "[5:7]", "%d": "[8:10]", "%Y-%m": "[:7]", "%Y-%m-%d": "[:10]",
                "%H": "[11:13]", "%M": "[14:16]"}
-_PART_WORDS = {"%Y": "the year of", "%m": "the month of", "%d": "the day of", "%Y-%m": "the year and month of",
-               "%Y-%m-%d": "the date of", "%H": "the hour of", "%M": "the minute of"}
+_PART_WORDS = {"%Y": "the year of", "%m": "the month of", "%d": "the day of",
+               "%Y-%m": "the year and month of", "%Y-%m-%d": "the date of", "%H": "the hour of",
+               "%M": "the minute of"}
 
 Function = Callable[[exp.Expression, list[Value]], Value]
 
@@ -53,7 +54,8 @@ def _case(node: exp.Expression, arguments: list[Value]) -> Value:
 
 def _trim(node: exp.Expression, arguments: list[Value]) -> Value:
     part = as_text(arguments[0])
-    name = {"": "strip", "LEADING": "lstrip", "TRAILING": "rstrip"}[str(node.args.get("position") or "").upper()]
+    side = str(node.args.get("position") or "").upper()
+    name = {"": "strip", "LEADING": "lstrip", "TRAILING": "rstrip"}[side]
     what = repr(_constant(arguments[1], "characters to trim")) if len(arguments) > 1 else "' '"
     return _method(part, f".str.{name}({what})", f".{name}({what})", f"{part.english} trimmed")
 
@@ -69,14 +71,18 @@ def _substring(node: exp.Expression, arguments: list[Value]) -> Value:
     part = as_text(arguments[0])
     numbers = [_constant(a, "substring") for a in arguments[1:]]
     start, length = numbers[0], numbers[1] if len(numbers) > 1 else None
-    if not isinstance(start, int) or start == 0 or not (length is None or (isinstance(length, int) and length >= 0)):
+    if not isinstance(start, int) or start == 0 or isinstance(length, str | float) or (length or 0) < 0:
         raise Unsupported("substring", node.sql())
     first = start - 1 if start > 0 else start
     last = None if length is None else first + length
     if start < 0 and last is not None and last >= 0:
         last = None
     cut = f"[{first or ''}:{'' if last is None else last}]"
-    words = f"characters {start} to {start + length - 1}" if length is not None and start > 0 else f"the part {cut}"
+    words = f"the part {cut}"
+    if length is not None and start > 0:
+        words = f"the first {length} characters"
+        if start > 1:
+            words = f"characters {start} to {start + length - 1}"
     return _method(part, f".str{cut}", cut, f"{words} of {part.english}")
 
 
@@ -129,7 +135,8 @@ def _nullif(node: exp.Expression, arguments: list[Value]) -> Value:
     if left.scalar or (left.kind == "text") != (right.kind == "text"):
         raise Unsupported("NULLIF", node.sql())
     return replace(left, code=f"{left.operand}.mask({left.operand} == {right.operand})", nullable=True,
-                   english=f"{left.english} unless it is {right.english}", affinity=False, tight=True, column=None)
+                   english=f"{left.english} unless it is {right.english}", affinity=False, tight=True,
+                   column=None)
 
 
 def _cast(node: exp.Expression, arguments: list[Value]) -> Value:
@@ -143,8 +150,8 @@ def _cast(node: exp.Expression, arguments: list[Value]) -> Value:
         if numeric.kind == "int":
             return replace(numeric, affinity=True)
         code = f"int({numeric.code})" if numeric.scalar else f"np.trunc({numeric.code})"
-        return replace(numeric, code=code, kind="int", english=f"{part.english} as a whole number", affinity=True,
-                       tight=True, column=None, literal=None)
+        return replace(numeric, code=code, kind="int", english=f"{part.english} as a whole number",
+                       affinity=True, tight=True, column=None, literal=None)
     return replace(numeric, affinity=True)
 
 
@@ -173,8 +180,8 @@ def _negative(node: exp.Expression, arguments: list[Value]) -> Value:
 def _anonymous(node: exp.Expression, arguments: list[Value]) -> Value:
     if node.name.lower() == "julianday" and len(arguments) == 1:
         part = _iso(arguments[0], node)
-        return replace(part, code=f"pd.to_datetime({part.code}).map(pd.Timestamp.to_julian_date)", kind="float",
-                       english=f"the day number of {part.english}", affinity=False, column=None)
+        return replace(part, code=f"pd.to_datetime({part.code}).map(pd.Timestamp.to_julian_date)",
+                       kind="float", english=f"the day number of {part.english}", affinity=False, column=None)
     raise Unsupported("function", node.name)
 
 
@@ -194,4 +201,4 @@ def arguments_of(node: exp.Expression) -> list[exp.Expression]:
         return [node.this.this if isinstance(node.this, exp.TsOrDsToTimestamp) else node.this]
     names = ("this", "start", "length", "substr", "expression", "replacement", "decimals")
     found = [node.args[n] for n in names if isinstance(node.args.get(n), exp.Expression)]
-    return found + [e for e in node.args.get("expressions") or []]
+    return found + list(node.args.get("expressions") or [])

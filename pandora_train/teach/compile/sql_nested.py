@@ -1,4 +1,4 @@
-"""Queries nested in expressions: one value, a set to be in, EXISTS; correlated ones by grouping or row by row."""
+"""Queries nested in expressions: one value, a set, EXISTS; correlated ones by grouping or row by row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _first(relation: Relation) -> str:
     return f"{series}.head(1).max()" if relation.frame.may_be_empty else f"{series}.iloc[0]"
 
 
-def in_set(scope: Scope, subject: Value, query: exp.Expression, positive: bool) -> tuple[Relation | None, Mask]:
+def in_set(scope: Scope, subject: Value, query: exp.Expression,
+           positive: bool) -> tuple[Relation | None, Mask]:
     """The relation to be in, or, for a correlated query, the finished mask."""
     try:
         return _attempt(scope, query), Mask("", "")

@@ -14,6 +14,7 @@ from sqlglot import exp
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.teach.compile.program import Unsupported, Writer
 
+
 class Correlated(Unsupported):
     """A nested query uses a column of the query around it."""
 
@@ -119,17 +120,22 @@ class Mask:
     english: str
     tight: bool = False
     missing: bool = False
-    """Whether pandas' mask may hold NA (comparisons of nullable integers); selecting rows takes it as false."""
+    """Whether pandas' mask may hold NA (nullable integers compared); selecting rows takes it as false."""
+
+    @property
+    def called(self) -> str:
+        """The code, in parentheses where a method call needs them."""
+        return self.code if self.tight and not self.code.startswith("~") else f"({self.code})"
 
     @property
     def filled(self) -> str:
         """The code with NA made false, where a plain boolean is needed."""
-        return f"{self.operand if not self.tight else self.code}.fillna(False)" if self.missing else self.code
+        return f"{self.called}.fillna(False)" if self.missing else self.code
 
     @property
-    def series(self) -> str:
-        """As ``filled``, to call methods on."""
-        return self.filled if self.missing else self.operand
+    def number(self) -> str:
+        """1 where the condition holds, else 0."""
+        return f"{self.filled if self.missing else self.called}.astype(int)"
 
     @property
     def operand(self) -> str:
@@ -286,7 +292,8 @@ def signature(scope: Scope, node: exp.Expression) -> str:
             if found is not None:
                 return exp.column(found.name, quoted=True)
         return part
-    return node.transform(canonical).sql(dialect="sqlite")
+    text: str = node.transform(canonical).sql(dialect="sqlite")
+    return text
 
 
 def fresh_column(frame: Frame, base: str, taken: set[str] | None = None) -> str:

@@ -169,8 +169,10 @@ def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: l
     frame, names = scope.frame, _names(parts)
     sort = _sort_code(keys)
     cut = _cut_code(limit, offset)
-    sentence = f"Sort {_rows_of(scope)} by {_sort_words(keys)}" if sort else f"Take {_rows_of(scope)}"
+    sentence = f"Sort {_rows_of(scope)} by {_sort_words(keys)}" if sort else f"Of {_rows_of(scope)}"
     words = _cut_words(limit, offset)
+    if not sort:
+        words = words.replace(", and take", ", take")
     if distinct:
         if sort:
             var = writer.name("ordered")
@@ -208,18 +210,29 @@ def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[Key], Scope
 
 
 def _sort_code(keys: list[Key]) -> str:
-    """``sort_values``; SQLite puts NULL before everything, pandas puts it last."""
-    if not keys:
-        return ""
+    """``sort_values``; SQLite puts NULL before everything, pandas puts it last.
+
+    Keys whose missing cells go to different ends need sorts of their own: the last keys first, then stably.
+    """
+    runs: list[list[Key]] = []
+    for key in keys:
+        places = {k.missing_first for k in (runs[-1] if runs else [])} | {key.missing_first}
+        if runs and not {True, False} <= places:
+            runs[-1].append(key)
+        else:
+            runs.append([key])
+    return "".join(_sort_run(run, stable=i > 0) for i, run in enumerate(reversed(runs)))
+
+
+def _sort_run(keys: list[Key], stable: bool) -> str:
     arguments = [quoted([k.column.name for k in keys])]
     down = [k.descending for k in keys]
     if any(down):
         arguments.append("ascending=False" if all(down) else f"ascending={[not d for d in down]}")
-    missing_first = {k.missing_first for k in keys if k.missing_first is not None}
-    if len(missing_first) > 1:
-        raise Unsupported("sorting with NULLs both ways", "")
-    if missing_first == {True}:
+    if any(k.missing_first for k in keys):
         arguments.append("na_position='first'")
+    if stable:
+        arguments.append("kind='stable'")
     return f".sort_values({', '.join(arguments)})"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
-from pandora_train.teach.compile.sql_from import derived
+from pandora_train.teach.compile.sql_from import derived, settled
 from pandora_train.teach.compile.sql_scope import Column, Context, Frame, Relation, Scope, Table, listed
 from pandora_train.teach.compile.sql_select import finish, order_by
 
@@ -42,12 +42,7 @@ def _table(context: Context, relation: Relation) -> Relation:
     if relation.scalars:
         frame = derived(context, relation, "row")
         return Relation(frame, tuple(frame.tables[0].columns.values()), tuple(frame.tables[0].columns))
-    if not relation.cut:
-        return relation
-    var = context.writer.name("part")
-    context.writer.step(f"Take each distinct {listed([c.name for c in relation.outputs])}{relation.cut_words}.",
-                        f"{var} = {relation.code}")
-    return replace(relation, frame=relation.frame.named(var), distinct=False, cut="", cut_words="")
+    return settled(context, relation, "part") if relation.cut else relation
 
 
 def _needs_merge(a: Column, b: Column) -> bool:

@@ -37,7 +37,7 @@ def is_number(content: str) -> bool:
 
 
 def shape(series: pd.Series | None) -> Literal["whole", "numbers", "words", "leading"]:
-    """What a text column holds: integers, numbers, words (or full numbers), or words that start as numbers."""
+    """What a text column holds: integers, numbers, words (or full numbers), words that start as numbers."""
     if series is None:
         return "leading"
     cells = {v for v in series.dropna().unique() if isinstance(v, str)}

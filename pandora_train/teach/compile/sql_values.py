@@ -83,15 +83,17 @@ def _truth(scope: Scope, node: exp.Expression) -> Value:
     if scope.mode == "whole" or any(resolve(scope, c).nullable for c in node.find_all(exp.Column)):
         raise Unsupported("condition as a value", node.sql())
     mask = scope.context.condition(scope, node)
-    return Value(f"{mask.series}.astype(int)", "int", f"whether {mask.english}")
+    return Value(mask.number, "int", f"whether {mask.english}")
 
 
-def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression], default: exp.Expression | None) -> Value:
+def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression],
+          default: exp.Expression | None) -> Value:
     """CASE and IIF: the first condition that is true chooses."""
     if scope.mode == "whole":
         raise Unsupported("CASE over aggregates", node.sql())
     operand = node.this if isinstance(node, exp.Case) else None
-    tests = [i.this if operand is None else exp.EQ(this=operand.copy(), expression=i.this.copy()) for i in ifs]
+    tests = [i.this if operand is None else exp.EQ(this=operand.copy(), expression=i.this.copy())
+             for i in ifs]
     masks = [scope.context.condition(scope, test) for test in tests]
     found = [value(scope, i.args["true"]) for i in ifs]
     last = None if default is None or isinstance(default, exp.Null) else value(scope, default)
@@ -104,7 +106,7 @@ def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression], default
     english += f", else {last.english}" if last else ""
     nullable = last is None or any(b.nullable for b in branches)
     if [b.code for b in branches] == ["1", "0"]:
-        return Value(f"{masks[0].series}.astype(int)", "int", english)
+        return Value(masks[0].number, "int", english)
     other = last.code if last else "None" if kind == "text" else "np.nan"
     chosen = ", ".join(b.code for b in found)
     tests_code = ", ".join(m.filled for m in masks)
@@ -220,6 +222,8 @@ def _aggregate(scope: Scope, node: exp.AggFunc) -> Value:
     method, argument = aggregate_parts(scope, node)
     english, kind = aggregate_english(method, argument), aggregate_kind(method, argument)
     if argument is None:
+        own = [t.title for t in scope.frame.tables if t.alias] == [scope.frame.var]
+        english += f" of {scope.frame.var}" if own else ""
         return Value(f"len({scope.frame.var})", "int", english, scalar=True)
     empty = scope.frame.may_be_empty or argument.nullable
     if method == "sum" and empty:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from pandora_train.teach.compile.program import Unsupported
 from pandora_train.teach.compile.sql_nested import exists, hold, in_set
 from pandora_train.teach.compile.sql_scope import Column, Mask, Relation, Scope, Value, listed
-from pandora_train.teach.compile.sql_types import numbers_only, same_type
+from pandora_train.teach.compile.sql_types import is_number, numbers_only, same_type
 from pandora_train.teach.compile.sql_values import value
 
 _SYMBOLS: dict[type[exp.Expression], str] = {exp.EQ: "==", exp.NEQ: "!=", exp.GT: ">", exp.GTE: ">=",
@@ -61,6 +61,8 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
     if left.scalar:
         raise Unsupported("condition without a column", f"{left.code} {symbol} {right.code}")
     english = f"{left.english} {_WORDS[symbol]} {right.english}"
+    if left.numeric and isinstance(right.literal, str) and not is_number(right.literal):
+        return _against_text(left, english, symbol)
     mixed = left.kind == "mixed" and symbol in (">", ">=")
     if right.kind == "mixed" and symbol not in ("==", "!="):
         raise Unsupported("mixed column compared", english)
@@ -74,6 +76,13 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
     if symbol != "!=":
         return mask
     return _guarded(mask, [v for v in (left, right) if v.nullable])
+
+
+def _against_text(figure: Value, english: str, symbol: str) -> Mask:
+    """Numbers beside text that is none: never equal, and before it in SQLite's order."""
+    if symbol in ("<", "<=", "!="):
+        return Mask(f"{figure.operand}.notna()", f"{english} (numbers come before text)", tight=True)
+    return Mask(f"{figure.operand}.isin([])", f"{english} (numbers come before text: none)", tight=True)
 
 
 def _guarded(mask: Mask, values: list[Value]) -> Mask:
@@ -131,7 +140,8 @@ def _like_call(pattern: str) -> tuple[str, str]:
     cased = any(c.isalpha() for c in core)
     if "%" in core or "_" in core:
         regex = "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-        return f".str.fullmatch({regex!r}{', case=False' if cased else ''})", f"matches the pattern {pattern!r}"
+        case = ", case=False" if cased else ""
+        return f".str.fullmatch({regex!r}{case})", f"matches the pattern {pattern!r}"
     starts, ends = pattern.startswith("%"), pattern.endswith("%")
     lower = ".str.lower()" if cased else ""
     if starts and ends:
@@ -195,6 +205,9 @@ def membership(subject: Value, relation: Relation, column: Column, positive: boo
     mask = Mask(f"~{inside}", f"{subject.english} is not among {where}", tight=True)
     if column.nullable:
         mask = Mask(f"{mask.code} & {series}.notna().all()", f"{mask.english}, none of which is missing")
+    if subject.nullable and relation.frame.may_be_empty:  # nothing, not even NULL, is in an empty set
+        code = f"{mask.operand} & ({subject.operand}.notna() | (len({relation.frame.var}) == 0))"
+        return Mask(code, f"{mask.english} and not missing")
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
