@@ -89,7 +89,7 @@ def grailqa(data: Path, names: Names) -> list[Form]:
         names.add((a["answer_argument"], a.get("entity_name")) for a in e["answer"])
     return [Form(str(e["qid"]), e["question"], e["s_expression"],
                  names.topics(e["s_expression"], e["topic_entity"]),
-                 set(a.get("entity_name") or a["answer_argument"] for a in e["answer"]), 3)
+                 {a.get("entity_name") or a["answer_argument"] for a in e["answer"]}, 3)
             for e in entries]
 
 
@@ -117,7 +117,7 @@ def pathquestion(data: Path, depth: int) -> list[Form]:
         question, answers, path = line.split("\t")
         steps = path.split("#")
         chain = " -> ".join(steps[1:steps.index("<end>"):2])
-        gold = set(a for a in re.split(r"[(/)]", answers) if a)
+        gold = {a for a in re.split(r"[(/)]", answers) if a}
         forms.setdefault((steps[0], chain), Form(f"{steps[0]}#{chain}", question, chain, (steps[0],), gold,
                                                  depth))
     return list(forms.values())

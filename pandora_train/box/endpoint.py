@@ -108,7 +108,7 @@ def endpoint_graph(knowledge: GraphKnowledge, endpoint: Endpoint | None = None) 
     for _ in range(knowledge.hops):
         starts = walk.hop(starts)
     described = list(_describe(endpoint, walk.nodes))
-    graph = graph_of_terms([*walk.triples, *described])
+    graph = graph_of_terms([*walk.triples, *described], whole=False)
     return replace(graph, notes=graph.notes + tuple(walk.notes))
 
 

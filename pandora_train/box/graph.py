@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
-from pandora_train.box.store import Flags, Graph, Ints, open_graph
+from pandora_train.box.store import Graph, Ints, open_graph
 from pandora_train.records import GraphKnowledge
 
 ROWS_PER_TRIPLE = 2
@@ -43,17 +44,23 @@ def boxes_of(graph: Graph, topics: Iterable[str], hops: int,
     triples = graph.neighbourhood(topics, hops, keep)
     missing = [t for t in topics if not len(graph.start(t))]
     notes = graph.notes + tuple(f"topic '{t}' is not in the graph" for t in missing)
-    plans = list(_plans(graph, triples))
+    used, local = np.unique(np.concatenate([graph.heads[triples], graph.tails[triples]]), return_inverse=True)
+    heads, tails = local[: len(triples)], local[len(triples):]
+    plans = list(_plans(graph, used, heads, graph.relations[triples], tails))
     names = _short({p.kind for p in plans})
     taken: set[str] = set()
     named = {p.kind: identifier(names[p.kind], taken) for p in plans}
-    built = [b for p in plans for b in _Builder(graph, p, named[p.kind], taken).boxes()]
-    return BoxSet(tuple(b for b, _ in built), tuple(_foreign_keys(graph, built, named)), notes)
+    cells = pd.array(graph.nodes[used], dtype="str")
+    built = [b for p in plans for b in _Builder(graph, cells, p, named[p.kind], taken).boxes()]
+    return BoxSet(tuple(b for b, _ in built), tuple(_foreign_keys(graph, built)), notes)
 
 
 @dataclass(frozen=True)
 class _Field:
-    """One relation of one type: subjects (ascending, repeated for several values) and values."""
+    """One relation of one type: subjects (ascending, repeated for several values) and values.
+
+    Nodes are positions among those of the neighbourhood.
+    """
 
     relation: int
     subjects: Ints
@@ -69,10 +76,9 @@ class _Plan:
     fields: list[_Field]
 
 
-def _plans(graph: Graph, triples: Ints) -> Iterator[_Plan]:
-    """Group triples by type and relation. ``triples`` ascend, so subjects stay sorted within a group."""
-    heads, relations, tails = graph.heads[triples], graph.relations[triples], graph.tails[triples]
-    kinds, kind_names = _kinds(graph, heads, relations)
+def _plans(graph: Graph, used: Ints, heads: Ints, relations: Ints, tails: Ints) -> Iterator[_Plan]:
+    """Group triples by type and relation. ``heads`` ascend, so subjects stay sorted within a group."""
+    kinds, kind_names = _kinds(graph, used[heads], relations)
     order = np.lexsort((relations, kinds))
     heads, relations, tails, kinds = heads[order], relations[order], tails[order], kinds[order]
     if not len(heads):
@@ -116,8 +122,8 @@ def _short(names: Iterable[str]) -> dict[str, str]:
 class _Builder:
     """Lays the relations of one type into one BOX, and those with too many values into BOXes of their own."""
 
-    def __init__(self, graph: Graph, plan: _Plan, name: str, taken: set[str]) -> None:
-        self.graph, self.plan, self.name, self.taken = graph, plan, name, taken
+    def __init__(self, graph: Graph, cells: Any, plan: _Plan, name: str, taken: set[str]) -> None:
+        self.graph, self.cells, self.plan, self.name, self.taken = graph, cells, plan, name, taken
         subjects = np.unique(np.concatenate([f.subjects for f in plan.fields]))
         self.rows = subjects  # the subject of each row
         self.columns: list[tuple[_Field, Ints]] = []
@@ -126,13 +132,14 @@ class _Builder:
 
     def boxes(self) -> Iterator[tuple[Box, list[_Field]]]:
         """The type's BOX, then the two-column ones; each with the fields in the order of its columns."""
-        for field in self.plan.fields:
-            if field.single:
-                value = np.full(len(self.rows), -1, dtype=np.int64)
-                value[np.searchsorted(self.rows, field.subjects)] = field.values
-                self.columns.append((field, value))
+        subjects = self.rows
         for field in sorted((f for f in self.plan.fields if not f.single), key=lambda f: len(f.values)):
             self._cross(field)
+        row = np.searchsorted(subjects, self.rows)
+        for field in (f for f in self.plan.fields if f.single):
+            value = np.full(len(subjects), -1, dtype=np.int64)
+            value[np.searchsorted(subjects, field.subjects)] = field.values
+            self.columns.append((field, value[row]))
         self.columns.sort(key=lambda item: self.graph.names[item[0].relation])
         labels = _short(self.graph.names[f.relation] for f in self.plan.fields)
         if self.columns:
@@ -160,13 +167,14 @@ class _Builder:
     def _box(self, name: str, rows: Ints, columns: list[tuple[_Field, Ints]], labels: dict[str, str]) -> Box:
         taken: set[str] = set()
         subject = _unused(self.name, taken)
-        data = {subject: _text(self.graph, rows)}
+        data = {subject: self.cells.take(rows)}
         original = {subject: self.plan.kind}
         for field, values in columns:
             relation = self.graph.names[field.relation]
             label = _unused(labels[relation], taken)
             original[label] = relation
-            data[label] = _column(self.graph, values, bool(self.graph.numeric[field.relation]))
+            cells = self.cells.take(values, allow_fill=True)  # -1 is a missing value
+            data[label] = _number(cells) if self.graph.numeric[field.relation] else cells
         return Box(name, pd.DataFrame(data, copy=False), self.plan.kind, original)
 
 
@@ -178,17 +186,9 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _text(graph: Graph, nodes: Ints) -> pd.Series:
-    names = graph.nodes[nodes]
-    names[nodes < 0] = None
-    return pd.Series(names, dtype="str")
-
-
-def _column(graph: Graph, nodes: Ints, numeric: bool) -> pd.Series:
-    """Cells of one relation; numbers as ``int64``, ``Int64`` or ``float64`` where all of them are."""
-    text = _text(graph, nodes)
-    if not numeric:
-        return text
+def _number(cells: Any) -> Any:
+    """Numbers as ``int64``, ``Int64`` or ``float64``; the cells as they are unless all are numbers."""
+    text = pd.Series(cells)
     try:
         number = pd.to_numeric(text)
     except ValueError:
@@ -199,23 +199,19 @@ def _column(graph: Graph, nodes: Ints, numeric: bool) -> pd.Series:
     return number
 
 
-def _foreign_keys(graph: Graph, built: list[tuple[Box, list[_Field]]], named: dict[str, str]
-                  ) -> Iterator[ForeignKey]:
+def _foreign_keys(graph: Graph, built: list[tuple[Box, list[_Field]]]) -> Iterator[ForeignKey]:
     """Fields whose values are subjects of another BOX: by the relation's range, else by a shared node."""
-    mains = {b.original: (b, f) for b, f in reversed(built)}
-    subjects: dict[str, Flags] = {}
-    for kind, (_, fields) in mains.items():
-        flags = np.zeros(len(graph.nodes), dtype=bool)
-        for f in fields:
-            flags[f.subjects] = True
-        subjects[kind] = flags
+    mains = {b.original: b for b, _ in reversed(built)}
+    subjects: dict[str, Ints] = {}
     for box, fields in built:
-        main = mains[box.original][0]
+        subjects.setdefault(box.original, np.concatenate([f.subjects for f in fields]))
+    for box, fields in built:
+        main = mains[box.original]
         own = str(box.frame.columns[0])
         if main is not box:
             yield ForeignKey(box.name, own, main.name, own)
         for label, field in zip(map(str, box.frame.columns[1:]), fields, strict=True):
             kind = graph.ranges[field.relation] or (box.original if len(mains) == 1 else "")
-            if kind in mains and subjects[kind][field.values].any():
-                target = mains[kind][0]
+            if kind in mains and np.isin(field.values, subjects[kind]).any():
+                target = mains[kind]
                 yield ForeignKey(box.name, label, target.name, str(target.frame.columns[0]))

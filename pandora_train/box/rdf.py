@@ -65,12 +65,12 @@ class _Read:
     """Literals in other languages, left out."""
 
 
-def graph_of_terms(triples: Iterable[Terms]) -> Graph:
-    """Index RDF triples."""
+def graph_of_terms(triples: Iterable[Terms], whole: bool = True) -> Graph:
+    """Index RDF triples; ``whole`` unless they are a neighbourhood whose outermost nodes lack their facts."""
     read = _Read()
     for subject, predicate, obj in triples:
         _sort(read, _key(subject), predicate.value, obj)
-    return _index(read)
+    return _index(read, whole)
 
 
 def _key(term: Term) -> str:
@@ -95,9 +95,9 @@ def _sort(read: _Read, subject: str, predicate: str, obj: Term) -> None:
         read.facts.append((subject, predicate, obj))
 
 
-def _index(read: _Read) -> Graph:
+def _index(read: _Read, whole: bool) -> Graph:
     facts = list(read.facts)
-    if not _told_by_boxes(read):
+    if not _told_by_boxes(read, whole):
         facts += [(s, RDF_TYPE, NamedNode(t)) for s, t in read.types]
     predicates = _names({p for _, p, _ in facts} | set(read.schema["reverse"]), {RDF_TYPE: TYPE_FIELD})
     classes = _names({t for _, t in read.types} | {*read.schema["domain"].values()}
@@ -113,12 +113,13 @@ def _index(read: _Read) -> Graph:
     return _typed(graph, read, names, classes)
 
 
-def _told_by_boxes(read: _Read) -> bool:
+def _told_by_boxes(read: _Read, whole: bool) -> bool:
     """Whether the BOX a node is a subject of tells all its types, so that a field for them adds nothing."""
     typed = Counter(s for s, _ in read.types)
     once = max(typed.values(), default=0) <= 1
     declared = read.schema["domain"] or read.schema["reverse"]  # either can place a node's triples elsewhere
-    return once and not declared and typed.keys() <= {s for s, _, _ in read.facts}
+    subjects = typed.keys() <= {s for s, _, _ in read.facts}
+    return once and not declared and (subjects or not whole)
 
 
 def _typed(graph: Graph, read: _Read, names: dict[str, str], classes: dict[str, str]) -> Graph:
