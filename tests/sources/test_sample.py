@@ -232,3 +232,12 @@ def test_the_graph_is_well_formed() -> None:
     assert len(set(triples)) == len(triples)
     assert {r for _, r, _ in triples} == set(roles) - {"relation"}
     assert len(set(ids.values())) == len(ids)
+
+
+def test_no_question_of_any_train_part_is_in_any_dev_part() -> None:
+    asked: dict[str, set[str]] = {"train": set(), "dev": set()}
+    for benchmark in ("spider", "wikitq", "grailqa", "webqsp"):
+        for split, seen in asked.items():
+            settings = {"benchmark": benchmark, "path": str(SAMPLE / benchmark), "split": split}
+            seen |= {re.sub(r"\W+", " ", e.question.lower()) for e in load(DataConfig.model_validate(settings))}
+    assert not asked["train"] & asked["dev"]
