@@ -5,6 +5,7 @@ from __future__ import annotations
 from pandora_train.agent import Agent, AgentConfig
 from pandora_train.box import boxes_for
 from pandora_train.config import Config
+from pandora_train.ground import Grounder
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import RetrievalConfig, open_memory
 from pandora_train.records import Example, Trajectory, content_id
@@ -30,12 +31,13 @@ def answer(config: AskConfig, question: str, path: str, topics: tuple[str, ...])
     knowledge = knowledge_for(path, topics)
     example = Example(id=f"files:{content_id(question, path)}", benchmark="files", split="ask",
                       question=question, knowledge=knowledge, group="ask")
+    example = Grounder(config.retrieval)(example)
     memory = open_memory(config.retrieval)
     near = memory.demonstrations(example, config.retrieval) if memory else []
     llm = open_llm(config.llm)
     try:
         with Sandbox(config.sandbox) as runner:
-            return Agent(llm, runner, config.agent).solve(example, boxes_for(knowledge), near)[0]
+            return Agent(llm, runner, config.agent).solve(example, boxes_for(example.knowledge), near)[0]
     finally:
         llm.close()
 

@@ -107,6 +107,11 @@ class RetrievalConfig(Config):
     """``shared`` takes the nearest of all tasks; ``own`` only the question's benchmark (ablation "- SD")."""
     order: Literal["nearest", "random"] = "nearest"
     """``random`` draws demonstrations by a hash of the question's id (ablation "- SR")."""
+    longest: int = 0
+    """Entries whose schemas are longer than this many characters are passed over (0: none): wide databases
+    fill the prompt with fields that the question does not need."""
+    relations: int = 0
+    """R*: the relations of a graph question's neighbourhood nearest to the question; 0 keeps all."""
     encoder: str = EMBEDDED
     """Question encoder; with a hub, the paper's ``BAAI/bge-large-en-v1.5``."""
 
@@ -127,6 +132,7 @@ class Memory:
         allowed = [
             i for i, e in enumerate(self.entries)
             if e.id != id and self._questions[i] != own and (shared or e.benchmark == benchmark)
+            and not 0 < config.longest < len(e.boxes)
         ]
         if not allowed or config.k == 0:
             return []

@@ -19,6 +19,7 @@ from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.evaluate.stats import summarise
 from pandora_train.evaluate.suite import suite_score
+from pandora_train.ground import Grounder
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import RetrievalConfig, open_memory
 from pandora_train.metrics import as_text, gold_rows, score
@@ -84,7 +85,7 @@ def _refuse_repeats(examples: list[Example]) -> None:
 
 
 def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
-    memory = open_memory(config.retrieval)
+    memory, ground = open_memory(config.retrieval), Grounder(config.retrieval)
     llm = open_llm(config.llm)
     stored = {p.key for p in run.read("parts.jsonl", PartText)}
     lock = threading.Lock()
@@ -99,6 +100,7 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
 
     def one(example: Example) -> None:
         try:
+            example = ground(example)
             near = memory.demonstrations(example, config.retrieval) if memory else []
             trajectory, prompt = agent.solve(example, boxes_for(example.knowledge), near)
             gold = gold_rows(example)

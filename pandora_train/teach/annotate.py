@@ -16,6 +16,7 @@ from pandora_train.agent import Agent, AgentConfig, topics_of
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.config import Config
 from pandora_train.errors import UserError
+from pandora_train.ground import Grounder
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn
 from pandora_train.metrics import is_right
@@ -41,7 +42,7 @@ class AnnotateConfig(Config):
     agent: AgentConfig = AgentConfig()
     """How the model is asked."""
     retrieval: RetrievalConfig = RetrievalConfig()
-    """Demonstrations of the second stage; its ``memory`` stays empty, the first stage fills it."""
+    """R* of graphs, and the second stage's demonstrations (``memory`` stays empty, the first fills it)."""
     unchecked: bool = True
     """Keep compiled labels that give gold but that changed data could not check."""
     sandbox: SandboxConfig = SandboxConfig()
@@ -85,8 +86,10 @@ def _each(config: AnnotateConfig, run: Run, title: str, examples: Iterable[Examp
           attempt: Callable[[Example], tuple[Attempt, Entry | None]]) -> None:
     left = [e for e in examples if e.id not in done]
 
+    ground = Grounder(config.retrieval)
+
     def one(example: Example) -> None:
-        record, entry = attempt(example)
+        record, entry = attempt(ground(example))
         if entry is not None:  # memory first: a kill in between repeats the attempt, and loses nothing
             run.append("memory.jsonl", entry)
         run.append("attempts.jsonl", record)

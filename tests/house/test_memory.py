@@ -38,6 +38,13 @@ def test_never_the_question_itself_by_id_or_text():
     assert "a" not in [e.id for e in memory.nearest("x", "AAAA, b?", "spider", RetrievalConfig(k=9))]
 
 
+def test_entries_with_long_schemas_are_passed_over():
+    long = entry("l", "aaaaaa").model_copy(update={"boxes": "x" * 100})
+    memory = Memory([*ENTRIES, long], encode)
+    assert memory.nearest("q", "aaaaa", "spider", RetrievalConfig(k=1))[0].id == "l"
+    assert memory.nearest("q", "aaaaa", "spider", RetrievalConfig(k=1, longest=99))[0].id == "a"
+
+
 def test_random_order_is_the_same_every_time():
     memory = Memory(ENTRIES, encode)
     config = RetrievalConfig(k=4, order="random")
