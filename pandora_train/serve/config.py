@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,7 +50,9 @@ class ServeConfig(Config):
 
 def on_gpu() -> bool:
     """Whether vLLM will use a GPU here."""
-    return shutil.which("nvidia-smi") is not None and os.environ.get("CUDA_VISIBLE_DEVICES") != ""
+    if shutil.which("nvidia-smi") is None or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return False
+    return subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
 
 
 def command(config: ServeConfig, model: Path | str, port: int, rank: int, gpu: bool) -> list[str]:

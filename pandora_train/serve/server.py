@@ -46,7 +46,7 @@ class Server:
         """By adapter: how far it moved the probe's log-probabilities (nats)."""
         self._process: subprocess.Popen[bytes] | None = None
         self._old_handler: Any = None
-        self._port = config.port or _free_port(config.host)
+        self._port = _port(config.host, config.port)
         self.log = home() / "logs" / f"vllm-{self._port}.log"
 
     @property
@@ -155,8 +155,10 @@ class Server:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def _last_line(self) -> str:
+        """What vLLM last reported, without its prefix."""
         lines = self._log_text().splitlines()
-        return lines[-1].strip()[-160:] if lines else "no output yet"
+        told = [line.split("] ", 1)[1] for line in lines if " INFO " in line and "] " in line]
+        return told[-1].strip()[:100] if told else "loading vLLM"
 
     def _reason(self) -> str:
         """The last line of the log that names an error, else its last line."""
@@ -202,9 +204,15 @@ def _signal_group(pid: int, number: int) -> bool:
     return True
 
 
-def _free_port(host: str) -> int:
+def _port(host: str, port: int) -> int:
+    """``port``, or a free one for 0. A taken one is refused: its owner would pass for our server."""
     with socket.socket() as s:
-        s.bind((host, 0))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind((host, port))
+        except OSError as e:
+            raise UserError(f"cannot listen on {host}:{port} ({e.strerror}): choose another port, or 0 for a "
+                            "free one") from None
         return int(s.getsockname()[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +127,14 @@ def test_without_vllm_the_install_step_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"scripts/setup\.sh"), Server(ServeConfig(model=str(tmp_path))):
         pass
+
+
+def test_a_taken_port_is_refused_before_its_owner_passes_for_our_server() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(UserError, match="choose another port"):
+            Server(ServeConfig(model="m", port=other.getsockname()[1]))
 
 
 def test_one_name_for_two_models_is_refused(tmp_path: Path) -> None:
