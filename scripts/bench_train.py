@@ -49,7 +49,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         if not arguments.rows:
             arguments.rows = str(Path(scratch) / "rows.parquet")
-            count = arguments.databases * (arguments.steps + 1) if not arguments.held_out_loss else 24
+            speed = arguments.databases * (arguments.steps + 1)
+            count = arguments.groups if arguments.held_out_loss else speed
             _write(spider_rows(Path(arguments.spider), count, arguments.branches), arguments.rows)
         figures = held_out_loss(arguments, scratch) if arguments.held_out_loss else compare(arguments)
     if arguments.json:
@@ -73,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
     parser.add_argument("--held-out-loss", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--groups", type=int, default=12, help="databases of the held-out-loss test")
+    parser.add_argument("--lr", type=float, default=1e-3, help="its learning rate")
     parser.add_argument("--json", help="write the figures here")
     parser.add_argument("--quick", action="store_true", help="one small measurement each")
     parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
@@ -361,7 +364,8 @@ def held_out_loss(arguments: argparse.Namespace, scratch: str) -> dict[str, Any]
             config = TrainConfig(name=f"{name}-{seed}", data=arguments.rows, model=arguments.model, seed=seed,
                                  branches=branches, batch_size=arguments.branches * arguments.databases,
                                  micro_tokens=arguments.micro_tokens, precision=arguments.precision,
-                                 device=arguments.device, held_out=0.2, threads=arguments.threads)
+                                 device=arguments.device, held_out=0.2, threads=arguments.threads,
+                                 lr=arguments.lr)
             adapter = train(config, Path(scratch) / config.name)
             results = json.loads((adapter.parent / "results.json").read_text(encoding="utf-8"))
             found[name].append(results["best_held_out_loss"])

@@ -40,6 +40,9 @@ def load_adapted(path: str | Path, config: TrainConfig, device: torch.device) ->
     model.peft_config["default"].base_model_name_or_path = config.model
     for parameter in trainable(model):
         parameter.data = parameter.data.float()
+    for module in model.modules():
+        if hasattr(module, "cast_input_dtype_enabled"):  # autocast does it, without a copy per layer
+            module.cast_input_dtype_enabled = False
     return model
 
 

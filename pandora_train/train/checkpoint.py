@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
+from pandora_train.train.shard import full, load_optimizer, sharded_like
+
 KEPT = 2
 
 
@@ -34,14 +36,17 @@ class Position(BaseModel):
 
 
 def save_checkpoint(run: Path, position: Position, parameters: list[torch.nn.Parameter],
-                    optimizer: torch.optim.Optimizer) -> None:
-    """Write the checkpoint of ``position`` and drop all but the newest two."""
+                    optimizer: torch.optim.Optimizer, write: bool = True) -> None:
+    """Write the checkpoint of ``position`` and drop all but the newest two.
+
+    Every process calls this, since sharded tensors are gathered; one has ``write`` set.
+    """
+    adapter, moments = full([p.detach() for p in parameters]), full(optimizer.state_dict())
     folder = run / "checkpoints" / f"step-{position.step:08d}"
-    if folder.exists():
+    if folder.exists() or not write:
         return
     with replacing(folder) as temporary:
-        state = {"adapter": [p.detach() for p in parameters], "optimizer": optimizer.state_dict(),
-                 "cpu": torch.get_rng_state(),
+        state = {"adapter": adapter, "optimizer": moments, "cpu": torch.get_rng_state(),
                  "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
         torch.save(state, temporary / "state.pt")
         (temporary / "position.json").write_text(position.model_dump_json(), encoding="utf-8")
@@ -58,8 +63,8 @@ def load_checkpoint(run: Path, parameters: list[torch.nn.Parameter],
     state: dict[str, Any] = torch.load(found[-1] / "state.pt", map_location="cpu", weights_only=True)
     with torch.no_grad():
         for parameter, saved in zip(parameters, state["adapter"], strict=True):
-            parameter.copy_(saved)
-    optimizer.load_state_dict(state["optimizer"])
+            parameter.copy_(sharded_like(saved, parameter))
+    load_optimizer(optimizer, state["optimizer"], parameters)
     torch.set_rng_state(state["cpu"])
     if torch.cuda.is_available() and state["cuda"]:
         torch.cuda.set_rng_state_all(state["cuda"])

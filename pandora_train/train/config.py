@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from pandora_train.config import Config
+from pandora_train.sources import DataConfig
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -23,6 +24,17 @@ class LoraSettings(Config):
     several rows."""
     targets: list[str] = LINEAR
     """Names of the linear layers that get an adapter."""
+
+
+class ExecutionSettings(Config):
+    """Questions that the agent answers with the adapter at each held-out loss."""
+
+    data: list[DataConfig]
+    """Which questions; keep them few (``limit``), and out of the training rows."""
+    rounds: int = 0
+    """How often an error goes back to the model."""
+    max_tokens: int = 320
+    """Longest reply."""
 
 
 class TrainConfig(Config):
@@ -66,6 +78,8 @@ class TrainConfig(Config):
     """Part of the groups kept out for the held-out loss, where no file holds such rows."""
     eval_every: int = 0
     """Optimizer steps between held-out losses (0: at the end of each epoch)."""
+    execution: ExecutionSettings | None = None
+    """Held-out execution accuracy beside the held-out loss; the loss decides which adapter is best."""
     patience: int = 0
     """Stop after so many held-out losses in a row without a new best (0: never)."""
     save_every: int = Field(default=20, ge=1)
@@ -77,6 +91,8 @@ class TrainConfig(Config):
     """``4bit`` loads the base in NF4 by bitsandbytes (GPU only)."""
     checkpoint_layers: bool = False
     """Recompute each layer's activations in the backward pass: a third more time, far less memory."""
+    shard: bool = False
+    """Spread the base over the processes (FSDP), for models larger than one GPU."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train."""
     threads: int = 0

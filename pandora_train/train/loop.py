@@ -20,9 +20,11 @@ from pandora_train.train.card import write_card
 from pandora_train.train.checkpoint import Position, cut_metrics, load_checkpoint, replacing, save_checkpoint
 from pandora_train.train.config import TrainConfig
 from pandora_train.train.encode import Sample, encode_rows
+from pandora_train.train.execution import execution_accuracy
 from pandora_train.train.loss import AnswerLoss
 from pandora_train.train.plan import Plan, make_plan, micro_batches, share
 from pandora_train.train.rows import data_hash, training_rows
+from pandora_train.train.shard import full, shard
 from pandora_train.train.track import Tracker, plot
 from pandora_train.train.tree import build_tree
 
@@ -46,6 +48,8 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     held, _ = encode_rows(held_rows, tokenizer, config.max_tokens)
     if not samples:
         raise UserError(f"no row of {config.data} can be trained on: {dict(counts)}")
+    if config.execution is not None and not held:
+        raise UserError("execution is measured beside the held-out loss: set held_out or held_out_data")
     data = {"data_sha256": data_hash(rows), "held_out_sha256": data_hash(held_rows), "rows": len(samples),
             "held_out_rows": len(held), **counts}
     if accelerator.is_main_process:
@@ -60,6 +64,8 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
 
 
 def _refuse(config: TrainConfig) -> None:
+    if config.shard and (config.execution is not None or config.quantize != "none"):
+        raise UserError("shard: true does not go with execution or quantize: leave those out")
     if config.layout == "shared" and config.lora.dropout:
         raise UserError("lora.dropout must be 0 with layout: shared (one draw would serve several rows); "
                         "set it to 0, or layout: packed")
@@ -73,6 +79,8 @@ class Loop:
         self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
         self.accelerator, self.samples, self.held = accelerator, samples, held
         self.loss = AnswerLoss(model)
+        if config.shard:
+            shard(self.loss)
         self.parameters = trainable(model)
         self.optimizer = torch.optim.AdamW(self.parameters, lr=config.lr, weight_decay=config.weight_decay)
         self.plan: Plan = make_plan(samples, config.batch_size, config.branches, config.epochs,
@@ -93,10 +101,10 @@ class Loop:
                 last = at.step == len(self.plan.steps)
                 if self.held and (last or at.step % (config.eval_every or self.plan.per_epoch) == 0):
                     at = self.evaluate(at, track)
-                if main and (last or at.stopped or at.step % config.save_every == 0):
-                    save_checkpoint(self.run_path, at, self.parameters, self.optimizer)
+                if last or at.stopped or at.step % config.save_every == 0:
+                    save_checkpoint(self.run_path, at, self.parameters, self.optimizer, main)
+        self.save_adapter("last", data, at)
         if main:
-            self.save_adapter("last", data, at)
             plot(self.run_path)
         adapter = self.run_path / ("best" if at.best is not None else "last")
         if main:
@@ -122,18 +130,17 @@ class Loop:
         step = at.step + 1
         if not math.isfinite(loss):
             raise UserError(f"the loss is {loss} at step {step}: lower lr, or train in fp32")
-        track.log(step, loss=loss, lr=rate, grad_norm=float(norm), labels=labels, rows=len(rows),
+        track.log(step, loss=loss, lr=rate, grad_norm=float(full(norm)), labels=labels, rows=len(rows),
                   seconds=seconds, tokens_per_s=labels / seconds, rows_per_s=len(rows) / seconds)
         return at.model_copy(update={"step": step, "tokens": at.tokens + labels})
 
     def accumulate(self, rows: Sequence[Sample], labels: int) -> float:
         """Gradients of ``rows`` into ``.grad``, normalised by ``labels``; the loss over all processes."""
-        mine = share(rows, self.accelerator.process_index, self.accelerator.num_processes)
         total = torch.zeros((), device=self.accelerator.device)
-        for batch in micro_batches(mine, self.config.micro_tokens, self._shared):
-            with self._autocast():
-                loss = self.loss(build_tree(batch, self._shared).to(self.accelerator.device)) / labels
-            loss.backward()
+        scale = self.accelerator.num_processes if self.config.shard else 1
+        for batch, counts in self._micro_batches(rows):
+            loss = self._forward(batch) / labels * counts
+            (loss * scale).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         self._sum_gradients()
         return float(self._sum(total))
@@ -142,27 +149,42 @@ class Loop:
     def evaluate(self, at: Position, track: Tracker) -> Position:
         """Held-out loss per labelled token; keeps the best adapter and says when to stop."""
         self.model.eval()
-        mine = share(self.held, self.accelerator.process_index, self.accelerator.num_processes)
         total = torch.zeros((), device=self.accelerator.device)
-        for batch in micro_batches(mine, self.config.micro_tokens, self._shared):
-            with self._autocast():
-                total += self.loss(build_tree(batch, self._shared).to(self.accelerator.device))
+        for batch, counts in self._micro_batches(self.held):
+            total += self._forward(batch) * counts
         loss = float(self._sum(total)) / sum(s.targets for s in self.held)
         track.log(at.step, held_out_loss=loss)
+        if self.config.execution is not None and self.accelerator.is_main_process:
+            accuracy = execution_accuracy(self.model, self.tokenizer, self.config.execution)
+            track.log(at.step, execution_accuracy=accuracy)
         if at.best is None or loss < at.best:
             at = at.model_copy(update={"best": loss, "since_best": 0})
-            if self.accelerator.is_main_process:
-                self.save_adapter("best", {"held_out_loss": loss}, at)
+            self.save_adapter("best", {"held_out_loss": loss}, at)
             return at
         since = at.since_best + 1
         return at.model_copy(update={"since_best": since, "stopped": 0 < self.config.patience <= since})
 
     def save_adapter(self, name: str, data: dict[str, Any], at: Position) -> None:
         """Write ``best`` or ``last`` in peft's layout, with the chat template's tokenizer and a card."""
+        weights = {n: full(p.detach()) for n, p in self.model.named_parameters() if p.requires_grad}
+        if not self.accelerator.is_main_process:
+            return
         with replacing(self.run_path / name) as folder:
-            self.model.save_pretrained(folder, save_embedding_layers=False)
+            self.model.save_pretrained(folder, save_embedding_layers=False, state_dict=weights)
             self.tokenizer.save_pretrained(folder)
             write_card(folder, self.config, data, at)
+
+    def _micro_batches(self, rows: Sequence[Sample]) -> list[tuple[list[Sample], bool]]:
+        """This process's forward passes over its share of ``rows``, and whether each counts.
+
+        Sharded processes must run equally many, so those with fewer repeat a row that does not count.
+        """
+        world, budget = self.accelerator.num_processes, self.config.micro_tokens
+        ranks = range(world) if self.config.shard else [self.accelerator.process_index]
+        found = {r: micro_batches(share(rows, r, world), budget, self._shared) for r in ranks}
+        mine = [(batch, True) for batch in found[self.accelerator.process_index]]
+        missing = max(len(batches) for batches in found.values()) - len(mine)
+        return mine + [([rows[0]], False)] * missing
 
     @property
     def _shared(self) -> bool:
@@ -176,17 +198,21 @@ class Loop:
         part = (step - warm) / max(1, total - warm)
         return config.lr * (config.lr_end + (1 - config.lr_end) * 0.5 * (1 + math.cos(math.pi * part)))
 
-    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self.dtype == torch.float32:
-            return contextlib.nullcontext()
-        return torch.autocast(self.accelerator.device.type, self.dtype)
+    def _forward(self, batch: Sequence[Sample]) -> torch.Tensor:
+        device = self.accelerator.device
+        mixed: Any = contextlib.nullcontext()
+        if self.dtype != torch.float32:
+            mixed = torch.autocast(device.type, self.dtype)
+        with mixed:
+            loss: torch.Tensor = self.loss(build_tree(batch, self._shared).to(device))
+        return loss
 
     def _sum_gradients(self) -> None:
         """Add the processes' gradients in one flat message (adapters are small; no wrapper is needed)."""
         for p in self.parameters:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        if self.accelerator.num_processes == 1:
+        if self.accelerator.num_processes == 1 or self.config.shard:
             return
         grads = [p.grad for p in self.parameters if p.grad is not None]
         flat = torch.cat([g.flatten() for g in grads])

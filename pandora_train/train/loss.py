@@ -12,7 +12,7 @@ from pandora_train.errors import UserError
 from pandora_train.train.attention import BRANCHES, FLEX, register
 from pandora_train.train.tree import Tree
 
-CHUNK = 512
+CHUNK = 256
 """Labelled positions per pass of the vocabulary head: bounds the memory for logits."""
 
 

@@ -29,6 +29,7 @@ from pandora_train.train.base import load_adapted, load_tokenizer
 from pandora_train.train.encode import encode_rows
 from pandora_train.train.loop import Loop
 from pandora_train.train.rows import read_rows
+from pandora_train.train.shard import full
 
 out, *settings = sys.argv[1:]
 torch.set_num_threads(1)
@@ -43,8 +44,9 @@ for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.1)
 loop = Loop(config, model, tokenizer, accelerator, Path(out).parent, samples, [])
 loss = loop.accumulate(samples[:8], sum(s.targets for s in samples[:8]))
+grads = full([p.grad for p in loop.parameters])
 if accelerator.is_main_process:
-    torch.save({"loss": loss, "grads": [p.grad for p in loop.parameters]}, out)
+    torch.save({"loss": loss, "grads": grads}, out)
 """
 
 
@@ -111,7 +113,7 @@ def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainC
 
 @pytest.mark.slow
 def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
-    """1 process x 8 rows, 2 x 4 (torchrun, gloo), and accumulation: gradients to 1e-5."""
+    """1 process x 8 rows, 2 x 4 (torchrun, gloo), sharded, and accumulation: gradients to 1e-5."""
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     settings = [f"data={config().data}", f"model={config().model}", "precision=fp32", "lora.rank=4"]
@@ -119,7 +121,8 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29571"]
     runs = {"one": ([sys.executable], ["micro_tokens=4096"]),
             "accumulated": ([sys.executable], ["micro_tokens=300"]),
-            "two": (torchrun, ["micro_tokens=4096"])}
+            "two": (torchrun, ["micro_tokens=4096"]),
+            "sharded": (torchrun, ["micro_tokens=300", "shard=true"])}
     found = {}
     for name, (launcher, extra) in runs.items():
         out = tmp_path / f"{name}.pt"
@@ -127,7 +130,7 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
                               capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]
         found[name] = torch.load(out)
-    for name in ("accumulated", "two"):
+    for name in ("accumulated", "two", "sharded"):
         assert found[name]["loss"] == pytest.approx(found["one"]["loss"], rel=1e-5)
         for a, b in zip(found[name]["grads"], found["one"]["grads"], strict=True):
             assert b.norm() > 0
@@ -183,3 +186,12 @@ def test_merged_model_equals_base_with_adapter(config: Callable[..., TrainConfig
     assert not torch.allclose(plain, merged, atol=1e-3)
     with pytest.raises(UserError, match="no adapter folder"):
         merge(MergeConfig(adapter=str(tmp_path), out=str(tmp_path / "x")))
+
+
+def test_every_config_file_is_valid() -> None:
+    folder = Path(__file__).resolve().parents[2] / "configs" / "train"
+    files = sorted(folder.glob("*.yaml"))
+    assert {"tiny", "cpu", "gpu-0.5b", "gpu-1.5b", "gpu-7b", "gpu-32b"} <= {f.stem for f in files}
+    for file in files:
+        config = load(TrainConfig, file)
+        assert config.name == file.stem

@@ -3,6 +3,7 @@ they are."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from pandora_train.train.encode import encode_rows
+from pandora_train.train.export import export_llama_factory
 from pandora_train.train.loss import AnswerLoss, use_tree_attention
 from pandora_train.train.rows import read_rows
 from pandora_train.train.tree import build_tree
@@ -67,3 +69,17 @@ def test_loss_equals_trls_on_the_common_labels(trl_rows: Rows) -> None:
         use_tree_attention(model, torch.device("cpu"))
         ours = float(AnswerLoss(model)(build_tree(samples))) / sum(s.targets for s in samples)
     assert ours == pytest.approx(reference, rel=1e-5)
+
+
+def test_llama_factory_export(write_rows: Callable[..., Path], tmp_path: Path) -> None:
+    """Its documented fields: file, formatting, column and tags; the messages as they are."""
+    file = write_rows(3)
+    out = export_llama_factory(file, tmp_path / "lf")
+    info = json.loads((out / "dataset_info.json").read_text())["pandora"]
+    assert info["formatting"] == "sharegpt"
+    assert info["tags"]["assistant_tag"] == "assistant"
+    lines = [json.loads(line) for line in (out / info["file_name"]).read_text().splitlines()]
+    for line, row in zip(lines, read_rows(file), strict=True):
+        turns = [(m[info["tags"]["role_tag"]], m[info["tags"]["content_tag"]])
+                 for m in line[info["columns"]["messages"]]]
+        assert turns == [(t.role, t.content) for t in row.messages]
