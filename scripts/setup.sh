@@ -63,11 +63,8 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
 
 if ! fresh base; then
   if ! $gpu && ! .venv/bin/python -c "import torch" 2>/dev/null; then
-    say "1/3 torch $TORCH for CPU"
-    "${pip[@]}" install -q "torch==$TORCH+cpu" >>"$log" 2>&1 || {
-      say "    no index here has the CPU build: taking the default one, several GB"
-      quietly "could not install torch $TORCH: check the network and pip's index" "${pip[@]}" install -q "torch==$TORCH"
-    }
+    say "1/3 torch $TORCH (first and alone: what pip's indexes offer for this machine)"
+    quietly "could not install torch $TORCH: check the network and pip's index" "${pip[@]}" install -q "torch==$TORCH"
   fi
   say "2/3 the project and what it depends on (a few minutes)"
   quietly "could not install the project" "${pip[@]}" install -q -e .
