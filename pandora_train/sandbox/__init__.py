@@ -23,7 +23,8 @@ to each child and the only clock. The walk: ``host`` (a run, retries) -> ``proce
 **Not covered**:
 
 - Bugs of the kernel behind the allowed calls, and side channels of the processor. ``runner: gvisor`` puts a
-  second kernel before the first; for hostile tenants use a virtual machine.
+  second kernel before the first (there the container's own /proc, /dev, system libraries and this folder can
+  be read, and start and executions are slower); for hostile tenants use a virtual machine.
 - A forged result: code that fakes its own reply gives a wrong answer, as it could by ``result = ...``.
 - Load: ``workers`` executions may each use a core and ``memory_mb`` at once; size them for the machine.
 - What the answer itself says: cells, column names and hints are untrusted text, to be escaped where shown.

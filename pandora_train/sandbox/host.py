@@ -19,7 +19,7 @@ from pandora_train.sandbox.inside.wire import RECEIVED, REQUEST
 from pandora_train.sandbox.process import Child, Zygote
 
 TRIES = 3
-SPARE = 1
+SPARE = 2
 SEND_SECONDS = 60.0
 _TRACE_SECONDS = 0.3
 _HEADER = 11

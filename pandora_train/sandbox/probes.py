@@ -52,6 +52,7 @@ result = [
     ['environment', not any('PANDORA_CANARY' in k for k in os.environ)],
     ['limits', stopped(lambda: mmap.mmap(-1, int(canary['memory'].iloc[0])), errno.ENOMEM)
                and resource.getrlimit(resource.RLIMIT_NPROC) == (0, 0)],
+    ['gvisor', list(os.uname()[2:4]) != canary['kernel'].iloc[0].split('|')],
 ]
 """
 _MEND = {
@@ -73,11 +74,17 @@ def probe(config: SandboxConfig, applied: dict[str, str],
         secret.flush()
         os.chmod(secret.name, 0o644)
         beyond = (config.memory_mb + 64) << 20
-        frame = pd.DataFrame({"path": [secret.name], "memory": [beyond]})
+        kernel = "|".join(os.uname()[2:4])
+        frame = pd.DataFrame({"path": [secret.name], "memory": [beyond], "kernel": [kernel]})
         execution = run(BoxSet((Box("canary", frame),)), _ATTACKS)
     if execution.rows is None:
         raise MachineryError(f"the sandbox's self-test did not run: {execution.error}")
     proven = {str(name): held == "True" for name, held in execution.rows}
+    if config.runner == "gvisor":
+        applied = {n: r for n, r in applied.items() if not n.startswith("landlock")}
+        del proven["landlock"]  # gVisor has none; its own file server gives the container's files alone
+    else:
+        del proven["gvisor"]
     found = [_judge(name, held, applied.get(name, "")) for name, held in proven.items()]
     found += [_judge(name, not applied[name], applied[name]) for name in _UNPROVEN if name in applied]
     return found
@@ -93,7 +100,7 @@ def _judge(name: str, held: bool, reason: str) -> Capability:
 def insist(config: SandboxConfig, found: list[Capability]) -> None:
     """Refuse or warn, as the missing layers ask for."""
     missing = {c.name: c.detail for c in found if not c.active}
-    deadly = [n for n in ("seccomp", "files", "limits", "environment") if n in missing]
+    deadly = [n for n in ("seccomp", "files", "limits", "environment", "gvisor") if n in missing]
     if deadly and not config.unsafe:
         reasons = "; ".join(f"{n}: {missing[n]}" for n in deadly)
         raise UserError(f"this machine can't contain generated code ({reasons}); use another machine or a "

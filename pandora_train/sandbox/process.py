@@ -18,6 +18,7 @@ from typing import Any
 
 from pandora_train.errors import MachineryError
 from pandora_train.sandbox.config import SandboxConfig
+from pandora_train.sandbox.gvisor import DOOR, Container
 
 START_SECONDS = 120.0
 TAKE_SECONDS = 60.0
@@ -28,6 +29,8 @@ _BOOT = ("import json, os, sys; os.umask(0o22); sys.path.insert(0, sys.argv[1]);
 # The sandbox's whole environment. Fixed seeds, zone and locale; one thread, since more are refused.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1",
                 "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PATH": "",
+                # freed memory stays in the heap: getting it anew costs a page fault every 4 KiB
+                "MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "2000000000",
                 "MALLOC_ARENA_MAX": "1"}
 
 
@@ -55,11 +58,15 @@ class Zygote:
         self._children: dict[int, Child] = {}
         self._idle: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
         self.dead = threading.Event()
+        self._container = Container() if config.runner == "gvisor" else None
         with theirs:
-            self._process = _launch(config, theirs.fileno())
+            self._process = _launch(config, theirs.fileno(), self._container)
         self.layers = self._handshake()
         self._reader = threading.Thread(target=self._listen, name="sandbox", daemon=True)
         self._reader.start()
+        if self._container is not None:
+            door = threading.Thread(target=self._welcome, args=(self._container.listener,), daemon=True)
+            door.start()
         for _ in range(size):
             self._send(b"spawn %d" % self._number())
 
@@ -72,8 +79,9 @@ class Zygote:
             raise MachineryError(f"the sandbox did not start: {e}") from None
         self._control.settimeout(None)
         if kind != b"ready":
+            why = self._container.why() if self._container else ""
             self.close()
-            said = text.decode("utf-8", "replace") or f"exit code {self._process.returncode}"
+            said = text.decode("utf-8", "replace") or why or f"exit code {self._process.returncode}"
             raise MachineryError(f"the sandbox did not start: {said}")
         layers: dict[str, str] = json.loads(text)
         return layers
@@ -121,6 +129,22 @@ class Zygote:
             self._children.pop(child.number, None)
         self._send(b"replace %d %d" % (child.number, self._number()))
 
+    def _arrived(self, number: int, stream: socket.socket) -> None:
+        child = Child(number, stream)
+        with self._lock:
+            self._children[number] = child
+        self._idle.put(child)
+
+    def _welcome(self, listener: socket.socket) -> None:
+        """Children that connect by themselves, with their number first (its own thread; gVisor only)."""
+        while True:
+            try:
+                stream, _ = listener.accept()
+                number = stream.recv(8, socket.MSG_WAITALL)
+            except OSError:
+                return
+            self._arrived(int.from_bytes(number, "little"), stream)
+
     def _listen(self) -> None:
         """The zygote's messages, until it ends (its own thread)."""
         while True:
@@ -133,10 +157,7 @@ class Zygote:
             kind, *numbers = data.split()
             number = int(numbers[0])
             if kind == b"child":
-                child = Child(number, socket.socket(fileno=fds[0]))
-                with self._lock:
-                    self._children[number] = child
-                self._idle.put(child)
+                self._arrived(number, socket.socket(fileno=fds[0]))
             elif kind == b"exit":
                 with self._lock:
                     gone = self._children.get(number)
@@ -165,6 +186,8 @@ class Zygote:
         if hasattr(self, "_reader") and threading.current_thread() is not self._reader:
             self._reader.join(10)
         self._control.close()
+        if self._container is not None:
+            self._container.close()
         for child in children:
             child.stream.close()
         while True:  # children that arrived last
@@ -177,13 +200,18 @@ class Zygote:
         self._idle.put(None)
 
 
-def _launch(config: SandboxConfig, control: int) -> subprocess.Popen[bytes]:
+def _launch(config: SandboxConfig, control: int, container: Container | None) -> subprocess.Popen[bytes]:
     settings = {**_paths(), "memory_mb": config.memory_mb, "cpu_seconds": int(config.wall) + 2,
                 "max_rows": config.max_rows, "max_bytes": config.max_bytes}
-    command = [sys.executable, "-s", "-P", "-S", "-c", _BOOT, str(_HERE), str(control), json.dumps(settings)]
     environment = dict(_ENVIRONMENT)
     if _package("tzdata"):
         environment["PYTHONTZPATH"] = ""  # the package's zones: the same on every machine
+    arguments = ["-s", "-P", "-S", "-c", _BOOT, str(_HERE)]
+    if container is not None:
+        settings["door"] = f"{DOOR}/children"
+        return container.start([*arguments, "0", json.dumps(settings)], environment,
+                               [*settings["readable"], str(_HERE / "inside")], control)
+    command = [sys.executable, *arguments, str(control), json.dumps(settings)]
     return subprocess.Popen(command, env=environment, pass_fds=[control], cwd="/", stdin=subprocess.DEVNULL,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -112,6 +112,7 @@ _NET = {
     "http_client": "import http.client\nc=http.client.HTTPConnection('127.0.0.1',48765,timeout=1); c.request('GET','/'); r=1",
     "read_html": "r=pd.read_json('http://127.0.0.1:48765/x.json')",
     "asyncio": "import asyncio\nr=asyncio.run(asyncio.open_connection('127.0.0.1',48765))",
+    "standard_input": "import os\nr=os.write(0,b'kill 1')\nif os.read(0,1)==b'': raise OSError('nowhere')",
     "stream_as_socket": "import socket\ns=socket.socket(fileno=3); s.sendmsg([b'x']); r=1",
     "pass_descriptor": "import socket,os\ns=socket.socket(fileno=3); socket.send_fds(s,[b'x'],[1]); r=1",
 }

@@ -126,8 +126,9 @@ def main() -> None:
     become(uid)
     if kind == DROP_SYS_ADMIN:
         drop_sys_admin()
-    elif KINDS[kind]:
+    elif KINDS.get(kind):
         deny(KINDS[kind])
+    runner = "gvisor" if kind == "gvisor" else "local"
 
     import pandas as pd
 
@@ -140,7 +141,7 @@ def main() -> None:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            sandbox = Sandbox(SandboxConfig(memory_mb=300, workers=3))
+            sandbox = Sandbox(SandboxConfig(memory_mb=300, workers=3, runner=runner))
         except UserError as e:
             print(json.dumps({"refused": str(e)}))
             return

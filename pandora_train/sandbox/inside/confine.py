@@ -6,6 +6,7 @@ held (the host then proves them by canary attacks).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -174,11 +175,13 @@ def limit_resources(address_space: int, data: int, cpu_seconds: int) -> None:
     limits = {
         resource.RLIMIT_AS: address_space, resource.RLIMIT_DATA: data, resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: 16, resource.RLIMIT_NPROC: 0, resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_STACK: 8 << 20, resource.RLIMIT_MEMLOCK: 0, resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_STACK: 8 << 20, resource.RLIMIT_MEMLOCK: 0,
     }
     for which, value in limits.items():
         _, hard = resource.getrlimit(which)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (value, value))
+    with contextlib.suppress(ValueError):  # gVisor has no message queues, nor this limit
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, hard))  # the zygote may raise it for a longer run

@@ -8,6 +8,7 @@ child's stream | ``exit N STATUS``. When the host closes the socket, everything 
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import json
@@ -52,15 +53,20 @@ class OnlyThese(MetaPathFinder):
 
 
 def start(control: int, settings: dict[str, Any]) -> None:
-    """Take every layer, tell the host which held, then serve it."""
-    host = socket.socket(fileno=control)
+    """Take every layer, tell the host which held, then serve it.
+
+    With a ``door`` among the settings a gVisor container has given the namespaces and the root already.
+    """
+    host = _apart(control)
     layers: confine.Layers = {}
     try:
-        confine.leave_namespaces(layers)
+        if not settings.get("door"):
+            confine.leave_namespaces(layers)
     except BaseException as e:
         _fail(host, e)
         raise
-    inner = os.fork()  # process 1 of its namespace
+    # the fork is process 1 of the new namespace
+    inner = os.fork() if layers.get("pid namespace") == "" else 0
     if inner:
         host.close()
         _, status = os.waitpid(inner, 0)
@@ -72,6 +78,18 @@ def start(control: int, settings: dict[str, Any]) -> None:
         _fail(host, e)
         os._exit(1)
     children.serve(host)
+
+
+def _apart(control: int) -> socket.socket:
+    """The control socket under a number that children close; 0 to 2, which they keep, lead nowhere."""
+    host = socket.socket(fileno=fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, 10))
+    os.close(control)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nowhere, standard)
+    if nowhere > 2:
+        os.close(nowhere)
+    return host
 
 
 def _fail(host: socket.socket, error: BaseException) -> None:
@@ -89,8 +107,8 @@ def _prepare(settings: dict[str, Any], layers: confine.Layers) -> Children:
     warmup.load()
     readable = [p for p in settings["readable"] if os.path.exists(p)]
     address_space, data = confine.memory_in_use()
-    own_root = confine.attempt(layers, "mount namespace",
-                               lambda: confine.leave_files(readable, settings["new_root"]))
+    own_root = bool(settings.get("door")) or confine.attempt(
+        layers, "mount namespace", lambda: confine.leave_files(readable, settings["new_root"]))
     become_nobody = own_root or confine.open_to_nobody(readable)
     confine.attempt(layers, "privileges", lambda: confine.drop_privileges(become_nobody))
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of ids, which clears it
@@ -103,7 +121,7 @@ def _prepare(settings: dict[str, Any], layers: confine.Layers) -> Children:
     budget = settings["memory_mb"] << 20
     limits = child.Limits(address_space + budget, data + budget, settings["cpu_seconds"],
                           settings["max_rows"], settings["max_bytes"])
-    return Children(limits, child.Layers(scope, template))
+    return Children(limits, child.Layers(scope, template), settings.get("door", ""))
 
 
 def _seccomp_works() -> None:
@@ -127,8 +145,8 @@ def _seccomp_works() -> None:
 class Children:
     """Forks, watches and ends the executions."""
 
-    def __init__(self, limits: Any, layers: Any) -> None:
-        self.limits, self.layers = limits, layers
+    def __init__(self, limits: Any, layers: Any, door: str = "") -> None:
+        self.limits, self.layers, self.door = limits, layers, door
         self.pids: dict[int, int] = {}  # number -> process id
         self.numbers: dict[int, int] = {}  # the other way round
 
@@ -181,10 +199,19 @@ class Children:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            child.main(theirs.detach(), parent, self.limits, self.layers)
+            stream = self.connect(number) if self.door else theirs
+            child.main(stream.detach(), parent, self.limits, self.layers)
         self.pids[number], self.numbers[pid] = pid, number
         with ours, theirs:
-            socket.send_fds(host, [b"child %d" % number], [ours.fileno()])
+            if not self.door:
+                socket.send_fds(host, [b"child %d" % number], [ours.fileno()])
+
+    def connect(self, number: int) -> socket.socket:
+        """The child's own way to the host, where descriptors can't be handed out (gVisor)."""
+        stream = socket.socket(socket.AF_UNIX)
+        stream.connect(self.door)
+        stream.sendall(number.to_bytes(8, "little"))
+        return stream
 
     def reap(self, host: socket.socket) -> None:
         """Tell the host of every child that ended."""
