@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pandora_train.errors import UserError
@@ -105,10 +106,11 @@ def show_data(root: Path, manifest: Path | None = None) -> None:
     table = Table("benchmark", "folder", "train", "dev", "test", "not usable")
     for f in found:
         cells = [str(f.counts.get(s, "–")) for s in ("train", "dev", "test")]
-        table.add_row(f.benchmark, str(f.path), *cells, str(sum(c.total() for c in f.unusable.values())))
+        left_out = sum(reasons.total() for reasons in f.unusable.values())
+        table.add_row(f.benchmark, escape(str(f.path)), *cells, str(left_out))
     for path in graphs(root):
         triples = sum(1 for _ in lines(path / "triples.tsv")) - 1
-        table.add_row("graph", str(path), "", "", "", f"{triples} triples")
+        table.add_row("graph", escape(str(path)), "", "", "", f"{triples} triples")
     console.print(table)
     for f in found:
         for split, reasons in f.unusable.items():

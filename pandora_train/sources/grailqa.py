@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.records import Example, Gold
+from pandora_train.sources import reading
 from pandora_train.sources.freebase import Entity, Store, Unusable, open_store
 from pandora_train.sources.reading import Loaded, first_file, folder, numbered, records
 from pandora_train.sources.select import DataConfig
@@ -32,10 +33,12 @@ def read(config: DataConfig) -> Loaded:
         return _agentbench(root, substitutes, store, config)
     examples: list[Example] = []
     unusable: dict[str, str] = {}
-    for entry in records(first_file(root, _FILES[config.split]), ["qid", "question"]):
+    file = first_file(root, _FILES[config.split])
+    for number, entry in enumerate(records(file, ["qid", "question"]), 1):
         example_id = f"grailqa:{entry['qid']}"
         try:
-            examples.append(_official(example_id, entry, store, config))
+            with reading.entry(file, number):
+                examples.append(_official(example_id, entry, store, config))
         except Unusable as e:
             unusable[example_id] = str(e)
     return Loaded(examples, unusable)
@@ -94,8 +97,9 @@ def _agentbench(root: Path, files: list[Path], store: Store, config: DataConfig)
     unusable: dict[str, str] = {}
     ids: dict[str, int] = {}
     for file in files:
-        for entry in records(file, ["qid", "question", "entities", "s_expression", "answer"]):
-            number, _, source = entry["qid"].rpartition("_")
+        rows = records(file, ["qid", "question", "entities", "s_expression", "answer"])
+        for place, entry in enumerate(rows, 1):
+            number, _, source = str(entry["qid"]).rpartition("_")
             base = f"grailqa:{number}" if source == "grailqa" else f"grailqa:{entry['qid']}"
             example_id = numbered(ids, base)
             try:
@@ -105,8 +109,9 @@ def _agentbench(root: Path, files: list[Path], store: Store, config: DataConfig)
                     raise Unusable("has the logical form of a dev question")
                 if number.startswith("WebQTest"):
                     raise Unusable("was made from a WebQSP test question")
-                entities = [Entity(mid, name) for name, mid in entry["entities"].items()]
-                examples.append(_example(example_id, entry, entities, store, config, {"source": source}))
+                with reading.entry(file, place):
+                    entities = [Entity(mid, name) for name, mid in entry["entities"].items()]
+                    examples.append(_example(example_id, entry, entities, store, config, {"source": source}))
             except Unusable as e:
                 unusable[example_id] = str(e)
     return Loaded(examples, unusable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def checked(path: Path, entries: Any, required: list[str]) -> list[dict[str, Any
 def records(path: Path, required: list[str]) -> list[dict[str, Any]]:
     """A JSON file that holds a list of objects with the ``required`` keys."""
     return checked(path, read_json(path), required)
+
+
+@contextmanager
+def entry(path: Path, number: int) -> Iterator[None]:
+    """What goes wrong inside because entry ``number`` is out of form becomes one :class:`UserError`."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
+        problem = " ".join(str(e).split())[:160]
+        message = f"{path}, entry {number}: not in the expected form ({type(e).__name__}: {problem})"
+        raise UserError(message) from None
 
 
 def numbered(ids: dict[str, int], base: str) -> str:

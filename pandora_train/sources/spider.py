@@ -10,11 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pandora_train.errors import UserError
 from pandora_train.records import DatabaseKnowledge, Example, Gold, content_id
 from pandora_train.sources.hardness import hardness
 from pandora_train.sources.reading import Loaded, first_file, folder, inside, numbered, records
 from pandora_train.sources.select import DataConfig
 
+_QUESTION = ["question", "query", "db_id"]
 _SCHEMA = ["db_id", "table_names_original", "column_names_original", "foreign_keys"]
 _FILES = {"train": ["train_spider.json"], "dev": ["dev.json"], "test": ["test.json"]}
 
@@ -59,7 +61,13 @@ def entries(config: DataConfig) -> list[dict[str, Any]]:
     files = [first_file(root, _FILES[config.split])]
     if config.split == "train" and (root / "train_others.json").is_file():
         files.append(root / "train_others.json")
-    return [entry for file in files for entry in records(file, ["question", "query", "db_id"])]
+    found = []
+    for file in files:
+        for number, entry in enumerate(records(file, _QUESTION), 1):
+            if not all(isinstance(entry[key], str) for key in _QUESTION):
+                raise UserError(f"{file}, entry {number}: {', '.join(_QUESTION)} must be text")
+            found.append(entry)
+    return found
 
 
 def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pandora_train.errors import UserError
 from pandora_train.records import Example, Gold
+from pandora_train.sources import reading
 from pandora_train.sources.freebase import Entity, Store, Unusable, open_store
 from pandora_train.sources.pathquestion import ARROW
 from pandora_train.sources.reading import Loaded, checked, first_file, folder, read_json, records
@@ -40,9 +41,10 @@ def read(config: DataConfig) -> Loaded:
     file = given if given.is_file() else first_file(root, _FILES[config.split])
     examples: list[Example] = []
     unusable: dict[str, str] = {}
-    for identifier, entry, make in _entries(file, config.split):
+    for number, (identifier, entry, make) in enumerate(_entries(file, config.split), 1):
         try:
-            examples.append(make(f"webqsp:{identifier}", entry, store, config))
+            with reading.entry(file, number):
+                examples.append(make(f"webqsp:{identifier}", entry, store, config))
         except Unusable as e:
             unusable[f"webqsp:{identifier}"] = str(e)
     return Loaded(examples, unusable)

@@ -127,6 +127,14 @@ def test_relations_and_layers_reach_the_knowledge(tmp_path: Path) -> None:
     assert (knowledge.layers, knowledge.hops) == ("explored", 1)
 
 
+@pytest.mark.parametrize("broken", [{"answer": [{"entity_name": "x"}]}, {"graph_query": 3}, {"question": None}])
+def test_an_entry_out_of_form_is_told_with_its_place(tmp_path: Path, broken: dict[str, Any]) -> None:
+    fragment(tmp_path)
+    entries = [grail(7, {"m.1": ""}, ["m.2"]), grail(8, {"m.1": ""}, ["m.2"], **broken)]
+    with pytest.raises(UserError, match=r"dev\.json, entry 2: not in the expected form"):
+        load(grailqa(tmp_path, entries))
+
+
 def test_nodes_are_found_by_name_then_id_then_the_entitys_own_name() -> None:
     store = Store("x", {"m.1": "Ann"}, frozenset({"Ann", "m.9"}))
     assert store.node(Entity("m.1", "other")) == "Ann"
@@ -228,7 +236,12 @@ def test_a_questions_file_may_be_named_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [({"a": 1}, "has no 'Questions'"), ([{"QuestionId": "1"}], "entry 1: no RawQuestion, Parses"), (3, "JSON list")],
+    [
+        ({"a": 1}, "has no 'Questions'"),
+        ([asked(1, {**parse([]), "Answers": 3})], "entry 1: not in the expected form"),
+        ([{"QuestionId": "1"}], "entry 1: no RawQuestion, Parses"),
+        (3, "JSON list"),
+    ],
 )
 def test_broken_webqsp_files_are_told(tmp_path: Path, data: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):

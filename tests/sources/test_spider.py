@@ -94,6 +94,8 @@ def test_a_database_name_cannot_leave_the_folder(tmp_path: Path, db_id: str) -> 
 def test_broken_files_name_the_entry(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"dev\.json, entry 2: no query"):
         load(layout(tmp_path, [question(), {"question": "?", "db_id": "zoo"}]))
+    with pytest.raises(UserError, match=r"dev\.json, entry 1: question, query, db_id must be text"):
+        load(layout(tmp_path, [{**question(), "query": None}]))
     config = layout(tmp_path, [question()])
     (tmp_path / "tables.json").write_text("[{}]")
     with pytest.raises(UserError, match=r"tables\.json, entry 1: no db_id"):
