@@ -55,6 +55,15 @@ class RunData:
         found: dict[str, Any] = self.results.get("benchmarks") or summarise(self.samples)["benchmarks"]
         return found
 
+    def title(self, benchmark: str) -> str:
+        """The benchmark's name in tables; answers over a fragment of a graph are not the benchmark's own."""
+        return f"{benchmark}-fragment" if any(_fragment(d) for d in self._data(benchmark)) else benchmark
+
+    def _data(self, benchmark: str) -> list[dict[str, Any]]:
+        data = self.config.get("data")
+        entries = data if isinstance(data, list) else []
+        return [d for d in entries if isinstance(d, dict) and d.get("benchmark") == benchmark]
+
     @cached_property
     def facts(self) -> dict[str, str]:
         """What the numbers are about, as far as config and results say."""
@@ -70,6 +79,7 @@ class RunData:
             "rounds of feedback (L)": _at(self.config, "agent").get("rounds"),
             "reply format": prompt.get("format"),
             "retrieval": " ".join(str(retrieval.get(k, "")) for k in ("scope", "order")).strip(),
+            **{f"{self.title(b)} questions": "; ".join(map(_asked, self._data(b))) for b in self.benchmarks},
             "question set": _at(self.results, "questions").get("set"),
             "unfinished": _at(self.results, "questions").get("unfinished"),
             "templates": self.results.get("template_hash"),
@@ -124,6 +134,28 @@ def load_runs(paths: list[Path]) -> list[RunData]:
     runs = [load_run(p) for p in paths]
     names = Counter(r.name for r in runs)
     return [r if names[r.name] == 1 else replace(r, name=f"{r.path.parent.name}/{r.name}") for r in runs]
+
+
+def _fragment(data: dict[str, Any]) -> bool:
+    """Whether graph questions are asked over a fragment's folder: the one beside the data, or one named."""
+    store = str(data.get("store") or "")
+    file = "://" in store or bool(Path(store).suffix)
+    return data.get("benchmark") in ("grailqa", "webqsp") and not file and store != "none"
+
+
+def _asked(data: dict[str, Any]) -> str:
+    """Which questions an entry of ``data`` asks, in words."""
+    words = [str(data.get("split", ""))]
+    words += [f"{key} {data[key]}" for key in ("part", "limit", "hops") if data.get(key)]
+    words += ["ids from a file"] if data.get("ids_file") else []
+    words += ["explored triples only"] if data.get("layers") == "explored" else []
+    return ", ".join(w for w in words if w)
+
+
+def benchmark_titles(runs: list[RunData]) -> dict[str, str]:
+    """Benchmarks of all runs, in order, with their names in tables."""
+    names = dict.fromkeys(b for r in runs for b in r.benchmarks)
+    return {b: next(r.title(b) for r in runs if b in r.benchmarks) for b in names}
 
 
 def _at(data: dict[str, Any], *keys: str) -> dict[str, Any]:

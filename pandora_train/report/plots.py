@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pandora_train.evaluate.errors import KINDS
-from pandora_train.report.load import RunData
+from pandora_train.report.load import RunData, benchmark_titles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,8 @@ def all_plots(runs: list[RunData]) -> list[Plot]:
 
 def accuracy(runs: list[RunData]) -> Plot | None:
     """The main metric with its interval, by benchmark and run; called backbones when the models differ."""
-    names = _benchmarks(runs)
+    titles = benchmark_titles(runs)
+    names = list(titles)
     if not names:
         return None
     models = {_model(r) for r in runs}
@@ -69,7 +70,7 @@ def accuracy(runs: list[RunData]) -> Plot | None:
             found = [m for _, m in points if m]
             _intervals(axes, found, ys, _colour(n), run.name, across=True)
         primary = {b: s["primary"] for r in runs for b, s in r.benchmarks.items()}
-        labels = [f"{b}\n{primary[b]}" for b in names]
+        labels = [f"{titles[b]}\n{primary[b]}" for b in names]
         axes.set_yticks(range(len(names)), labels)
         axes.set_ylim(len(names) - 0.45, -0.55)
         axes.set_xlim(0, 100)
@@ -90,7 +91,7 @@ def against_k(runs: list[RunData]) -> Plot | None:
         for b in run.benchmarks:
             metric = _primary(run, b)
             if metric:
-                found.setdefault((b, _model(run)), {})[k] = metric
+                found.setdefault((run.title(b), _model(run)), {})[k] = metric
     found = {line: points for line, points in found.items() if len(points) > 1}
     several = len({model for _, model in found}) > 1
     lines = {f"{b} · {model}" if several else b: points for (b, model), points in found.items()}
@@ -119,9 +120,10 @@ def ablations(runs: list[RunData]) -> Plot | None:
     taken = [(label, r) for r in runs[1:] if (label := ablated(runs, r))]
     if not taken:
         return None
-    names = _benchmarks(runs)
+    titles = benchmark_titles(runs)
 
     def draw(axes: Axes) -> None:
+        names = list(titles)
         width = 0.75 / len(names)
         for n, b in enumerate(names):
             for i, (_, run) in enumerate(taken):
@@ -129,7 +131,7 @@ def ablations(runs: list[RunData]) -> Plot | None:
                 if full and less:
                     x = i + (n - (len(names) - 1) / 2) * width
                     axes.bar(x, 100 * (less["value"] - full["value"]), width * 0.88, color=_colour(n),
-                             label=b if i == 0 else None)
+                             label=titles[b] if i == 0 else None)
         axes.axhline(0, color=INK, linewidth=0.8)
         axes.set_xticks(range(len(taken)), [label for label, _ in taken])
         axes.set_ylabel(f"points against {runs[0].name}")
@@ -167,7 +169,7 @@ def error_kinds(runs: list[RunData]) -> Plot | None:
     """Shares of the error kinds: by benchmark for one run, by run for several."""
     bars: dict[str, Counter[str]] = {}
     for run in runs:
-        benchmark = {t.id: t.benchmark for t in run.samples}
+        benchmark = {t.id: run.title(t.benchmark) for t in run.samples}
         for id, d in run.diagnoses.items():
             bars.setdefault(benchmark[id] if len(runs) == 1 else run.name, Counter())[d.kind] += 1
     if not bars:
@@ -202,7 +204,8 @@ def cost(runs: list[RunData]) -> Plot | None:
                 points.append((run.name, name, tokens, 100 * metric["value"]))
     if not points:
         return None
-    names = _benchmarks(runs)
+    titles = benchmark_titles(runs)
+    names = list(titles)
 
     def draw(axes: Axes) -> None:
         marks = "os^DvPX*"
@@ -210,7 +213,7 @@ def cost(runs: list[RunData]) -> Plot | None:
         for name, b, tokens, value in points:
             mark = marks[names.index(b) % len(marks)]
             axes.plot(tokens, value, mark, color=_colour(order.index(name)), markersize=7, alpha=0.85)
-        _cost_legend(axes, runs, names, marks)
+        _cost_legend(axes, runs, list(titles.values()), marks)
         axes.set_xlabel("tokens per question (prompt and replies)")
         axes.set_ylabel("main metric, per cent")
         axes.set_xlim(left=0)
@@ -227,10 +230,6 @@ def _cost_legend(axes: Axes, runs: list[RunData], names: list[str], marks: str) 
     colours = [Line2D([], [], marker="o", linestyle="", color=_colour(n), label=r.name)
                for n, r in enumerate(runs)] if len(runs) > 1 else []
     axes.legend(handles=shapes + colours, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _benchmarks(runs: list[RunData]) -> list[str]:
-    return list(dict.fromkeys(b for r in runs for b in r.benchmarks))
 
 
 def _primary(run: RunData, benchmark: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from pandora_train.errors import UserError
 from pandora_train.evaluate.compare import Comparison, Difference, compare_samples
 from pandora_train.evaluate.errors import KINDS
-from pandora_train.report.load import RunData
+from pandora_train.report.load import RunData, benchmark_titles
 
 NO_INTERVAL = "no interval"
 NAMES = ("benchmark", "metric", "subset")
@@ -54,21 +54,17 @@ def all_tables(runs: list[RunData]) -> list[Table]:
     return [t for t in made if t.rows]
 
 
-def _benchmarks(runs: list[RunData]) -> list[str]:
-    return list(dict.fromkeys(b for r in runs for b in r.benchmarks))
-
-
 def results(runs: list[RunData]) -> Table:
     """Each metric of each benchmark, the primary one first."""
     rows = []
-    for benchmark in _benchmarks(runs):
+    for benchmark, title in benchmark_titles(runs).items():
         stats = [r.benchmarks.get(benchmark, {}) for r in runs]
         known = next(s for s in stats if s)
         primary = known["primary"]
         names = dict.fromkeys([primary, *(n for s in stats for n in s.get("metrics", {}))])
         for name in names:
             cells = [_metric(s.get("metrics", {}).get(name), name == primary) for s in stats]
-            rows.append([Cell(benchmark), Cell(name), Cell(_counts(stats, name)), *cells])
+            rows.append([Cell(title), Cell(name), Cell(_counts(stats, name)), *cells])
     note = ("Mean over all questions of the set in per cent, with its 95 % interval, clustered by database, "
             "table or topic. A failed answer is a scored 0.")
     return Table("Results", ["benchmark", "metric", "n (clusters)", *(r.name for r in runs)], rows, note)
@@ -116,17 +112,17 @@ def _difference(a: RunData, b: RunData, number: int) -> Table:
         return Table(title, columns, [[Cell("not compared"), *[Cell("–")] * 6]], f"Not compared: {found}.")
     whole = [d for d in found.differences if not d.subset]
     first = {d.benchmark: d.metric for d in reversed(whole)}
-    rows = [_difference_row(d, number, d.metric == first[d.benchmark]) for d in whole]
+    rows = [_difference_row(d, a.title(d.benchmark), number, d.metric == first[d.benchmark]) for d in whole]
     note = ("Paired over the same questions: 95 % t interval over clusters, and p of the clustered paired t "
             "test. Gained and lost are flips of single questions (McNemar's counts, descriptive).")
     return Table(title, columns, rows, note)
 
 
-def _difference_row(d: Difference, number: int, primary: bool) -> list[Cell]:
+def _difference_row(d: Difference, title: str, number: int, primary: bool) -> list[Cell]:
     """Flips can be listed for the primary metric, by which the viewer knows right from wrong."""
     flips = {"benchmark": d.benchmark, "from": "0", "run": str(number)}
     return [
-        Cell(d.benchmark), Cell(d.metric), Cell(f"{d.n:,} ({d.clusters})"),
+        Cell(title), Cell(d.metric), Cell(f"{d.n:,} ({d.clusters})"),
         Cell(f"{100 * d.difference:+.1f}", interval(d.low, d.high), strong=primary),
         Cell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
         Cell(str(d.gained), filter=flips | {"flip": "gained"} if primary else {}),
@@ -137,7 +133,7 @@ def _difference_row(d: Difference, number: int, primary: bool) -> list[Cell]:
 def levels(runs: list[RunData]) -> Table:
     """The primary metric by level, hardness and other tags."""
     rows = []
-    for benchmark in _benchmarks(runs):
+    for benchmark, title in benchmark_titles(runs).items():
         stats = [r.benchmarks.get(benchmark, {}) for r in runs]
         primary = next(s for s in stats if s)["primary"]
         subsets = dict.fromkeys(name for s in stats for name in s.get("subsets", {}))
@@ -145,7 +141,7 @@ def levels(runs: list[RunData]) -> Table:
             found = [{"metrics": s.get("subsets", {}).get(subset, {})} for s in stats]
             cells = [_metric(s["metrics"].get(primary), False) for s in found]
             name = subset.replace("=", ": ")
-            rows.append([Cell(benchmark), Cell(name), Cell(_counts(found, primary)), *cells])
+            rows.append([Cell(title), Cell(name), Cell(_counts(found, primary)), *cells])
     return Table("By level", ["benchmark", "subset", "n (clusters)", *(r.name for r in runs)], rows,
                  "The benchmark's main metric in parts of the question set.")
 

@@ -35,6 +35,17 @@ def test_figures_are_those_of_results_json(write_run: Any) -> None:
     assert row == f"| spider | ex | 12 (6) | **{100 * metric['value']:.1f}** [{low:.1f}, {high:.1f}] |"
 
 
+def test_a_score_over_a_fragment_bears_its_name(write_run: Any) -> None:
+    def names(**data: str) -> list[str]:
+        entry = {"benchmark": "grailqa", "split": "dev", **data}
+        run = load_run(write_run(f"run{len(data)}{len(str(data))}", 2, 1, {"data": [entry]}))
+        return [line.split(" | ")[0] for line in markdown_tables([run.path]).splitlines() if "| f1 |" in line]
+
+    assert names() == names(store="data/freebase_fragment") == ["| grailqa-fragment", "| webqsp"]
+    assert names(store="http://localhost:3001/sparql") == ["| grailqa", "| webqsp"]
+    assert names(store="my.nt") == ["| grailqa", "| webqsp"]
+
+
 def test_an_unfinished_run_says_so(write_run: Any) -> None:
     assert "not finished" in markdown_tables([write_run("base", 3, 1, finished=False)])
     assert "not finished" not in markdown_tables([write_run("done", 3, 1)])
