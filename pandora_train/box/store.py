@@ -292,7 +292,7 @@ def _fragment(folder: Path, layers: str) -> Graph:
 
 def _triple_file(path: Path) -> Graph:
     triples = _tsv(path, ["head", "relation", "tail"])
-    if triples.isna().any(axis=None):
+    if triples.isna().any(axis=None) or (triples == "").any(axis=None):
         raise UserError(f"{path}: every line must hold head, relation and tail, separated by tabs")
     return build(triples["head"].to_numpy(), triples["relation"].to_numpy(), triples["tail"].to_numpy(),
                  Ontology())
