@@ -57,14 +57,14 @@ def answer_id(t: Trajectory) -> str:
 
 def pick_failures(runs: dict[str, Sequence[Trajectory]],
                   per_task: int = PER_TASK) -> list[tuple[str, Trajectory]]:
-    """The failures to label: ``per_task`` of each task, by a hash of run and id, each question once."""
+    """The failures to label: ``per_task`` of each task, by a hash of run and id, each answer once."""
     failed = [(run, t) for run, samples in runs.items() for t in samples if (primary_score(t) or 0.0) < 1]
     ordered = sorted(failed, key=lambda f: (TASKS[f[1].benchmark], content_id("label", f[0], f[1].id)))
     picked: list[tuple[str, Trajectory]] = []
     for _, part in groupby(ordered, key=lambda f: TASKS[f[1].benchmark]):
-        once: dict[str, tuple[str, Trajectory]] = {}
+        once: dict[tuple[str, str], tuple[str, Trajectory]] = {}
         for run, t in part:
-            once.setdefault(t.id, (run, t))
+            once.setdefault((t.id, answer_id(t)), (run, t))
         picked += list(once.values())[:per_task]
     return picked
 

@@ -44,7 +44,7 @@ def test_kappa_is_at_most_one_and_one_only_in_agreement(pairs: list[tuple[str, s
     assert (value > 1 - 1e-12) == all(a == b for a, b in pairs)
 
 
-def test_failures_are_picked_by_task_once_a_question_and_stably() -> None:
+def test_failures_are_picked_by_task_once_an_answer_and_stably() -> None:
     samples = [sample(f"{b}{n}", b, float(n % 5 == 0)) for b in ("spider", "wikitq", "webqsp") for n in range(40)]
     picked = pick_failures({"a": samples, "b": samples[::-1]}, 20)
     assert Counter(TASKS[t.benchmark] for _, t in picked) == {"database": 20, "table": 20, "graph": 20}
