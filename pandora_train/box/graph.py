@@ -44,6 +44,8 @@ def boxes_of(graph: Graph, topics: Iterable[str], hops: int,
     triples = graph.neighbourhood(topics, hops, keep)
     missing = [t for t in topics if not len(graph.start(t))]
     notes = graph.notes + tuple(f"topic '{t}' is not in the graph" for t in missing)
+    if not topics:
+        notes += ("no topic entity to start from",)
     used, local = np.unique(np.concatenate([graph.heads[triples], graph.tails[triples]]), return_inverse=True)
     heads, tails = local[: len(triples)], local[len(triples):]
     plans = list(_plans(graph, used, heads, graph.relations[triples], tails))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
+
 from pandora_train.box.box import BoxSet
 from pandora_train.box.store import Graph, open_graph
 from pandora_train.records import GraphKnowledge
@@ -33,18 +35,24 @@ def compile_sexpr(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph
 
 def compile_path(program: str, boxes: BoxSet, knowledge: GraphKnowledge | Graph,
                  topic: str = "") -> Compiled:
-    """Compile a relation path ``relation -> relation`` walked from ``topic`` (or the knowledge's only one).
+    """Compile a relation path ``relation -> relation`` walked from ``topic``, else from the only topic of the
+    knowledge that has the first relation.
 
     A relation with a leading ``^`` is walked backwards.
     """
+    relations = re.split(r"\s*->\s*", program.strip())
     if isinstance(knowledge, GraphKnowledge):
-        topic = topic or (knowledge.topics[0] if len(knowledge.topics) == 1 else "")
-        knowledge = open_graph(knowledge)
+        graph = open_graph(knowledge)
+        first = graph.ends(relations[0].lstrip("^"), subject=not relations[0].startswith("^"))
+        starts = [t for t in knowledge.topics if np.isin(graph.start(t), first).any()]
+        topic = topic or (starts[0] if len(starts) == 1 else "")
+    else:
+        graph = knowledge
     if not topic:
         raise Unsupported("path without one topic")
-    steps = GraphSteps(boxes, knowledge)
+    steps = GraphSteps(boxes, graph)
     here: Set = steps.constant(topic)
-    for relation in re.split(r"\s*->\s*", program.strip()):
+    for relation in relations:
         here = steps.objects(relation.lstrip("^"), here, back=relation.startswith("^"))
     return steps.finish(here)
 
