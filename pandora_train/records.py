@@ -78,9 +78,9 @@ Knowledge = Annotated[TableKnowledge | DatabaseKnowledge | GraphKnowledge, Field
 class Gold(Record):
     """What counts as right. Which fields are set depends on the benchmark (see ``metrics/``)."""
 
-    language: Literal["", "sql", "sexpr", "sparql", "path", "steps"] = ""
+    language: Literal["", "sql", "sexpr", "sparql", "path", "steps", "squall"] = ""
     program: str = ""
-    """The label in ``language``: SQL, an s-expression, SPARQL, a relation path, or a step program."""
+    """The label in ``language``: SQL, an s-expression, SPARQL, a relation path, a step program or SQUALL's tokens."""
     answers: tuple[str, ...] | None = None
     """The answer set as compared (WikiTQ items, entity ids, or names on a fragment); ``None`` for SQL."""
     canon: tuple[str, ...] = ()

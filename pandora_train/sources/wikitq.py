@@ -7,12 +7,14 @@ Source: release 1.0.2 (https://github.com/ppasupat/WikiTableQuestions). The offi
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Literal
 
 from pandora_train.errors import UserError
 from pandora_train.records import Example, Gold, TableKnowledge
-from pandora_train.sources.reading import Loaded, first_file, folder, inside, lines, read_json
+from pandora_train.sources.reading import Loaded, checked, first_file, folder, inside, lines, read_json
 from pandora_train.sources.select import DataConfig
 
 _FILES = {
@@ -40,7 +42,7 @@ def read(config: DataConfig) -> Loaded:
             unusable[f"wikitq:{identifier}"] = "no table file for it in csv/"
             continue
         question = unescape(row["utterance"])
-        program = programs.get(question, "")
+        language, program = programs.get(identifier) or programs.get(question) or ("", "")
         examples.append(
             Example(
                 id=f"wikitq:{identifier}",
@@ -49,7 +51,7 @@ def read(config: DataConfig) -> Loaded:
                 question=question,
                 knowledge=TableKnowledge(path=str(table), dialect="wikitq"),
                 gold=Gold(
-                    language="steps" if program else "",
+                    language=language,
                     program=program,
                     answers=tuple(items(row["targetValue"])),
                     canon=canon.get(identifier, ()),
@@ -94,15 +96,21 @@ def _canonical(file: Path) -> dict[str, tuple[str, ...]]:
     return {row["id"]: tuple(items(row["targetCanon"])) for row in _rows(tagged) if "targetCanon" in row}
 
 
-def _programs(root: Path, config: DataConfig) -> dict[str, str]:
-    """Step programs by question. The questions alone don't name their table: verification decides."""
+Label = tuple[Literal["steps", "squall"], str]
+
+
+def _programs(root: Path, config: DataConfig) -> dict[str, Label]:
+    """Labels: step programs by question (which names no table: verification decides), SQUALL's by id."""
     path = Path(config.programs) if config.programs else root / "wtq_train_programs.json"
     if not config.programs and (config.split != "train" or not path.is_file()):
         return {}
     data = read_json(path)
-    if not isinstance(data, dict) or not all(isinstance(v, str) for v in data.values()):
-        raise UserError(f"{path} must hold a JSON object of step programs by question")
-    return data
+    if isinstance(data, dict) and all(isinstance(v, str) for v in data.values()):
+        return {question: ("steps", program) for question, program in data.items()}
+    if isinstance(data, list):
+        entries = checked(path, data, ["nt", "sql"])
+        return {str(e["nt"]): ("squall", json.dumps(e["sql"])) for e in entries}
+    raise UserError(f"{path} must hold a JSON object of step programs by question, or SQUALL's JSON list")
 
 
 def _table(root: Path, context: str) -> Path | None:

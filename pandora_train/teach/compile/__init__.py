@@ -33,6 +33,10 @@ def compile_label(example: Example, boxes: BoxSet) -> Compiled:
             from pandora_train.teach.compile.steps import compile_steps
 
             return compile_steps(program, boxes)
+        case "squall":
+            from pandora_train.teach.compile.squall import compile_squall
+
+            return compile_squall(program, boxes)
         case _:
             raise Unsupported("no label")
 
