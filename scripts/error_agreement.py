@@ -57,8 +57,8 @@ def sheet(runs: list[RunData], labels: list[Label], per_task: int) -> str:
         gold = t.gold_rows if t.gold_rows is not None else t.gold.answers
         parts.append("\n".join([
             f"=== {number} {name} {t.benchmark} {t.id} {answer_id(t)}", t.question,
-            by_name[name].schema(t)[:3000], f"--- code\n{last.code if last else ''}",
-            f"--- ended\n{ended}", f"--- answer {str(t.rows)[:400]}",
+            by_name[name].schema(t)[:1500], f"--- code\n{last.code if last else ''}",
+            f"--- ended {last.problem if last else ''}\n{ended}", f"--- answer {str(t.rows)[:400]}",
             f"--- gold {str(gold)[:400]}", f"--- program {t.gold.program}"]))
     return "\n\n".join(parts) + "\n"
 

@@ -72,6 +72,9 @@ def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str)
     last = t.steps[-1]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
+    made = set(re.findall(r"^(\w+)\s*=\s*pd\.DataFrame\(", last.code, re.MULTILINE)) & set(schema)
+    if made:
+        return "box", "BOX overwritten", [f"the code sets {', '.join(sorted(made))} anew; what was loaded is lost"]
     if last.execution.outcome != "result":
         return _failed(last, last.execution, schema)
     found = _form(t) or _against_gold(t, last, schema, reference)
@@ -101,6 +104,8 @@ def _failed(step: Step, execution: Execution, schema: Schema) -> Verdict:
     if field:
         homes = [box for box, names in schema.items() if normal(field) in {normal(n) for n in names}]
         where = f"it is a field of {', '.join(homes)}" if homes else "no BOX has such a field"
+        if homes and not any(re.search(rf"\b{re.escape(b)}\b", step.code) for b in homes):
+            return "box", "field of an unread BOX", [*seen, f"{where}, which the code does not read"]
         return "field", "missing field", [*seen, f"'{field}' is not in the frame it is asked of; {where}"]
     return "execution", error.type, seen
 

@@ -79,8 +79,10 @@ def _listed(wanted: list[str], answer: Table) -> str:
     cells = [c for row in answer for c in row if c]
     if len(cells) != 1:
         return ""
+    printed = re.search(r"\[.*\]", cells[0], re.DOTALL)  # arrays print with words around, or without commas
+    text = re.sub(r"(?<=['\"])\s+(?=['\"])", ", ", printed[0]) if printed else cells[0]
     try:
-        value = ast.literal_eval(cells[0])
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     items = list(value) if isinstance(value, list | tuple | set) else cells[0].split(",")

@@ -58,7 +58,10 @@ def test_right_and_unscored_answers_have_no_kind() -> None:
 
 @pytest.mark.parametrize(("code", "error", "expected"), [
     ("result = singer['Nation']", ("KeyError", "'Nation'"), "field: missing field"),
-    ("result = concert['Name']", ("KeyError", "'Name'"), "field: missing field"),
+    ("result = concert['Name']", ("KeyError", "'Name'"), "box: field of an unread BOX"),
+    ("x = singer.Age\nresult = concert['Name']", ("KeyError", "'Name'"), "field: missing field"),
+    ("singer = pd.DataFrame({'Name': [...]})\nresult = singer.Name > 3", ("TypeError", "'>' not supported"),
+     "box: BOX overwritten"),
     ("result = singer[['Nation']]", ("KeyError", "\"None of [Index(['Nation'])] are in the [columns]\""),
      "field: missing field"),
     ("result = singer.Nation", ("AttributeError", "'DataFrame' object has no attribute 'Nation'"),
@@ -84,7 +87,7 @@ def test_code_that_never_ran() -> None:
 
 
 def test_a_field_of_another_box_is_named_in_the_evidence() -> None:
-    found = judge("result = concert['Name']", failed("KeyError", "'Name'"))
+    found = judge("result = concert.merge(singer)[['Name']]", failed("KeyError", "'Name'"))
     assert found is not None
     assert "it is a field of singer" in found.evidence[1]
 
@@ -96,6 +99,8 @@ def test_a_field_of_another_box_is_named_in_the_evidence() -> None:
     ([["a"], ["b"]], [["a", "1"], ["b", "2"]], "extra columns"),
     ([["a"], ["b"]], [["['a', 'b']"]], "list as text"),
     ([["a"], ["b"]], [["a, b"]], "list as text"),
+    ([["a"], ["b"]], [["<StringArray>\n['a', 'b']\nLength: 2, dtype: str"]], "list as text"),
+    ([["a"], ["b"]], [["['a' 'b']"]], "list as text"),
     ([["3.14159"]], [["3.14"]], "rounded"),
     ([["5"]], [["5 years"]], "with a unit"),
     ([["2001-02-03"]], [["2001-02-03 00:00:00"]], "spelling"),
