@@ -276,7 +276,8 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
             output_dir=out, report_to=[], save_strategy="no", logging_steps=1, num_train_epochs=1,
             assistant_only_loss=True, learning_rate=2e-4, bf16=bf16, use_cpu=arguments.device == "cpu",
             gradient_checkpointing=False, dataloader_pin_memory=False, packing=packing,
-            max_length=arguments.micro_tokens, per_device_train_batch_size=1 if packing else rows_each,
+            max_length=arguments.micro_tokens if packing else 4096,
+            per_device_train_batch_size=1 if packing else rows_each,
             gradient_accumulation_steps=1 if packing else batch // rows_each,
             train_sampling_strategy="random" if packing else "group_by_length",
             model_init_kwargs={"dtype": "bfloat16" if bf16 else "float32", "attn_implementation": "sdpa"})

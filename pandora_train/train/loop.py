@@ -38,7 +38,7 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     _refuse(config)
     if config.threads:
         torch.set_num_threads(config.threads)
-    accelerator = Accelerator(cpu=config.device == "cpu")
+    accelerator = Accelerator(cpu=config.device == "cpu" or not torch.cuda.is_available())
     if config.device == "cuda" and accelerator.device.type != "cuda":
         raise UserError("device: cuda, but no GPU is visible; set device: cpu")
     rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
@@ -59,8 +59,7 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
         run_path = Run("train", config.name, config, run_dir, True).path
     model = load_adapted(base, config, accelerator.device)
     check_vocabulary(model, tokenizer)
-    loop = Loop(config, model, tokenizer, accelerator, run_path, samples, held)
-    return loop.run(data)
+    return Loop(config, model, tokenizer, accelerator, run_path, samples, held, data).run()
 
 
 def _refuse(config: TrainConfig) -> None:
@@ -75,9 +74,10 @@ class Loop:
     """One run over encoded samples. Distributed data-parallel processes each take a share of every step."""
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, accelerator: Any, run: Path,
-                 samples: list[Sample], held: list[Sample]) -> None:
+                 samples: list[Sample], held: list[Sample], facts: dict[str, Any] | None = None) -> None:
         self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
         self.accelerator, self.samples, self.held = accelerator, samples, held
+        self.facts = facts or {}
         self.loss = AnswerLoss(model)
         if config.shard:
             shard(self.loss)
@@ -87,7 +87,7 @@ class Loop:
                                     config.max_steps, config.seed)
         self.dtype = precision(config, accelerator.device)
 
-    def run(self, data: dict[str, Any]) -> Path:
+    def run(self) -> Path:
         """Train to the end from wherever the run stands; returns the adapter folder."""
         config, main = self.config, self.accelerator.is_main_process
         at = load_checkpoint(self.run_path, self.parameters, self.optimizer)
@@ -103,13 +103,13 @@ class Loop:
                     at = self.evaluate(at, track)
                 if last or at.stopped or at.step % config.save_every == 0:
                     save_checkpoint(self.run_path, at, self.parameters, self.optimizer, main)
-        self.save_adapter("last", data, at)
+        self.save_adapter("last", at)
         if main:
             plot(self.run_path)
         adapter = self.run_path / ("best" if at.best is not None else "last")
         if main:
-            write_json(self.run_path / "results.json", self._results(data, at, time.perf_counter() - began)
-                       | {"adapter": adapter.name})
+            seconds = time.perf_counter() - began
+            write_json(self.run_path / "results.json", self._results(at, seconds) | {"adapter": adapter.name})
         self.accelerator.wait_for_everyone()
         return adapter
 
@@ -159,12 +159,12 @@ class Loop:
             track.log(at.step, execution_accuracy=accuracy)
         if at.best is None or loss < at.best:
             at = at.model_copy(update={"best": loss, "since_best": 0})
-            self.save_adapter("best", {"held_out_loss": loss}, at)
+            self.save_adapter("best", at)
             return at
         since = at.since_best + 1
         return at.model_copy(update={"since_best": since, "stopped": 0 < self.config.patience <= since})
 
-    def save_adapter(self, name: str, data: dict[str, Any], at: Position) -> None:
+    def save_adapter(self, name: str, at: Position) -> None:
         """Write ``best`` or ``last`` in peft's layout, with the chat template's tokenizer and a card."""
         weights = {n: full(p.detach()) for n, p in self.model.named_parameters() if p.requires_grad}
         if not self.accelerator.is_main_process:
@@ -172,7 +172,7 @@ class Loop:
         with replacing(self.run_path / name) as folder:
             self.model.save_pretrained(folder, save_embedding_layers=False, state_dict=weights)
             self.tokenizer.save_pretrained(folder)
-            write_card(folder, self.config, data, at)
+            write_card(folder, self.config, self.facts, at)
 
     def _micro_batches(self, rows: Sequence[Sample]) -> list[tuple[list[Sample], bool]]:
         """This process's forward passes over its share of ``rows``, and whether each counts.
@@ -225,8 +225,8 @@ class Loop:
             dist.all_reduce(value)
         return value
 
-    def _results(self, data: dict[str, Any], at: Position, seconds: float) -> dict[str, Any]:
+    def _results(self, at: Position, seconds: float) -> dict[str, Any]:
         memory = (torch.cuda.max_memory_allocated() if self.accelerator.device.type == "cuda"
                   else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-        return data | {"steps": at.step, "labelled_tokens": at.tokens, "best_held_out_loss": at.best,
+        return self.facts | {"steps": at.step, "labelled_tokens": at.tokens, "best_held_out_loss": at.best,
                        "seconds": seconds, "peak_memory_bytes": memory, "stopped_early": at.stopped}

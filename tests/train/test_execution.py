@@ -1,0 +1,53 @@
+"""Held-out execution accuracy: a student that has learnt its one answer by heart gets it right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pandora_train.config import load
+from pandora_train.prompt import PromptConfig, Question, build
+from pandora_train.sources import knowledge_for
+from pandora_train.train import TrainConfig
+from pandora_train.train.base import load_adapted, trainable
+from pandora_train.train.encode import encode
+from pandora_train.train.execution import execution_accuracy
+from pandora_train.train.loss import AnswerLoss
+from pandora_train.train.tree import Sample, build_tree
+
+QUESTION, REPLY = "How many towns?", "```python\nresult = [[len(towns)]]\n```"
+
+
+@pytest.fixture
+def config(tmp_path: Path, model_folder: Path) -> TrainConfig:
+    (tmp_path / "towns.csv").write_text("name,size\nA,3\nB,5\n")
+    (tmp_path / "questions.jsonl").write_text(json.dumps(
+        {"question": QUESTION, "knowledge": "towns.csv", "answers": ["2"]}) + "\n")
+    return load(TrainConfig, None, [
+        f"model={model_folder}", "data=x", "precision=fp32", "lora.rank=16",
+        f"execution.data=[{{benchmark: files, path: {tmp_path / 'questions.jsonl'}}}]", "execution.max_tokens=60"])
+
+
+def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: Path, tokenizer: Any) -> None:
+    from pandora_train.box import boxes_for
+
+    assert config.execution is not None
+    model = load_adapted(config.model, config, torch.device("cpu"))
+    assert execution_accuracy(model, tokenizer, config.execution) == 0.0
+    boxes = boxes_for(knowledge_for(str(tmp_path / "towns.csv")))
+    prompt = build(Question(QUESTION), boxes, [], PromptConfig(), lambda _: 0)
+    tokens, marks = encode([*prompt.messages(), {"role": "assistant", "content": REPLY}], tokenizer)
+    tree = build_tree([Sample("1", "g", tuple(tokens), tuple(marks))])
+    optimizer = torch.optim.AdamW(trainable(model), lr=2e-2)
+    for _ in range(120):
+        loss = AnswerLoss(model)(tree) / len(tree.targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if float(loss.detach()) < 0.02:
+            break
+    assert execution_accuracy(model, tokenizer, config.execution) == 1.0
