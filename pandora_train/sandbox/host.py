@@ -95,11 +95,13 @@ class Sandbox:
         data = bytearray()
         while True:
             left = start + wall - time.monotonic()
+            if left <= 0:  # also for a child that never stops writing
+                return _stop(zygote, child, wall)
             try:
-                child.stream.settimeout(max(left, 0.001))
+                child.stream.settimeout(left)
                 chunk = child.stream.recv(1 << 16)
             except TimeoutError:
-                return _stop(zygote, child, wall, data)
+                return _stop(zygote, child, wall)
             except ConnectionError:
                 chunk = b""
             data += chunk
@@ -115,8 +117,8 @@ class Sandbox:
                 size = int(data[1:_HEADER])
             except ValueError:
                 return verdict.bad_payload()
-            # the JSON of max_bytes of text is longer than the text: escapes take up to six characters
-            if size > 6 * self.config.max_bytes + 16 * self.config.max_rows:
+            # JSON of max_bytes of text: quotation marks are escaped, rows have brackets, hints are short
+            if size > 2 * self.config.max_bytes + 8 * self.config.max_rows + 20_000:
                 return verdict.output_limit(f"the reply is {size:,} bytes long")
             if len(data) >= _HEADER + size:
                 return self._reply(bytes(data[_HEADER:_HEADER + size]))
@@ -156,8 +158,8 @@ def _hand_over(child: Child, encoded: Encoded, code: str) -> float:
     head = REQUEST.pack(len(text), len(encoded.description), len(encoded.block))
     try:
         child.stream.settimeout(SEND_SECONDS)
-        child.stream.sendall(b"".join([head, text, encoded.description]))
-        child.stream.sendall(encoded.block)
+        # in one piece: each further one could wake the child for nothing
+        child.stream.sendall(b"".join([head, text, encoded.description, encoded.block]))
     except TimeoutError:
         raise MachineryError("a sandbox child did not take its request in time") from None
     except OSError:
@@ -172,19 +174,18 @@ def _hand_over(child: Child, encoded: Encoded, code: str) -> float:
     return time.monotonic()
 
 
-def _stop(zygote: Zygote, child: Child, wall: float, data: bytearray) -> Execution:
+def _stop(zygote: Zygote, child: Child, wall: float) -> Execution:
     """Time is up: learn the line if the child still tells it."""
     zygote.trace(child)
     deadline = time.monotonic() + _TRACE_SECONDS
     trace = bytearray()
-    while verdict.trace_line(trace) is None and len(trace) < _GARBAGE:
-        left = max(0.001, deadline - time.monotonic())
+    while verdict.trace_line(trace) is None and (left := deadline - time.monotonic()) > 0:
         try:
             child.stream.settimeout(left)
             chunk = child.stream.recv(1 << 14)
         except OSError:
             break
-        if not chunk:
-            break
         trace += chunk
+        if not chunk or len(trace) > _GARBAGE:
+            break
     return verdict.timed_out(wall, trace)

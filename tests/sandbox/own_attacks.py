@@ -160,6 +160,8 @@ _ENDLESS = {
                                "isinstance(1,A)",
     "evil_bool": "class B:\n    def __bool__(s):\n        while True: pass\nresult=[1] if B() else []",
     "partial_header": "import os\nos.write(3,b'J   ')\nwhile True: pass",
+    "trickle": "import os,time\nos.write(3,b'J   9000000')\nwhile True:\n    os.write(3,b' '); time.sleep(0.0002)",
+    "trickle_garbage": "import os,time\nwhile True:\n    os.write(3,b' '); time.sleep(0.005)",
     "partial_reply": "import os\nos.write(3,b'J       100{')\nwhile True: pass",
 }
 _MEMORY = {
@@ -267,7 +269,7 @@ _FORGED: list[Attack] = [
     ("reply_twice", "import os\np=b'{}'\nfor fd in range(3,9):\n    try: os.write(fd,b'J%10d'%len(p)+p)\n    except OSError: pass\n"
                     "result='done'", ["bad_payload"]),
     ("stream_replaced", "import os\nos.dup2(1,3)\nresult='done'", ["exit:0", "timeout"]),
-    ("harness_answer", "import sys\nm=sys.modules['inside.child']\nm.evaluate=lambda *a: {'outcome':'result'}\nm._dumps=lambda a: '[]'\n"
+    ("harness_answer", "import sys\nm=sys.modules['inside.child']\nm.evaluate=lambda *a: {'outcome':'result'}\nm._dumps=lambda a,**k: '[]'\n"
                        "result='done'", ["bad_payload", "value:[[\"done\"]]"]),
 ]
 _AFTER = "import random,decimal,os,sys,warnings,locale\nresult=[[len(df),df.x.sum(),len([1,2]),sorted(df.k.unique()),random.random(),"

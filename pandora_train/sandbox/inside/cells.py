@@ -148,7 +148,7 @@ def rows(result: Any, max_rows: int, max_bytes: int) -> tuple[list[list[str | No
             if at >= len(kinds):
                 kinds.append(set())
             kinds[at].add(kind)
-            size += len(text) + 3 if type(text) is str else 8
+            size += _bytes(text) + 3
             if size > max_bytes:
                 raise TooMuch(f"result is longer than {max_bytes:,} bytes")
             line.append(text)
@@ -158,6 +158,12 @@ def rows(result: Any, max_rows: int, max_bytes: int) -> tuple[list[list[str | No
         if "date" in seen:
             _spell_moments(out, at)
     return out, [_column_type(seen) for seen in kinds], shape
+
+
+def _bytes(text: Any) -> int:
+    if type(text) is not str:  # missing, or a timestamp
+        return 24
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _spell_moments(out: list[list[Any]], at: int) -> None:

@@ -132,7 +132,7 @@ def respond(code: str, frames: dict[str, pd.DataFrame], limits: Limits) -> bytes
         ballast.close()
         vars(builtins).update(_builtins)
         answer = describe(e, code, names, frames)
-    return _dumps(answer).encode("ascii")
+    return _dumps(answer, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def evaluate(code: str, names: dict[str, Any], frames: dict[str, pd.DataFrame],

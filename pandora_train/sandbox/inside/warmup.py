@@ -30,7 +30,7 @@ def touch() -> None:
 
 
 def _out(result: object) -> None:
-    json.dumps(cells.rows(result, 1000, 100_000)[0])
+    json.dumps(cells.rows(result, 1000, 100_000)[0], ensure_ascii=False)
 
 
 def load() -> None:
