@@ -160,7 +160,7 @@ _ENDLESS = {
                                "isinstance(1,A)",
     "evil_bool": "class B:\n    def __bool__(s):\n        while True: pass\nresult=[1] if B() else []",
     "partial_header": "import os\nos.write(3,b'J   ')\nwhile True: pass",
-    "trickle": "import os,time\nos.write(3,b'J   9000000')\nwhile True:\n    os.write(3,b' '); time.sleep(0.0002)",
+    "trickle": "import os,time\nos.write(3,b'J   5000000')\nwhile True:\n    os.write(3,b' '); time.sleep(0.0002)",
     "trickle_garbage": "import os,time\nwhile True:\n    os.write(3,b' '); time.sleep(0.005)",
     "partial_reply": "import os\nos.write(3,b'J       100{')\nwhile True: pass",
 }
