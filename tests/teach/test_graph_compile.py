@@ -97,7 +97,7 @@ def test_names_from_outside_the_store_come_first() -> None:
 @pytest.mark.parametrize(("text", "reason"), [
     ("(JOIN no.such.relation m.0ada)", "relation not in the BOXes"),
     ("(FOO a b)", "operator"), ("(JOIN a", "unbalanced brackets"), ("a) (", "unbalanced brackets"),
-    ("(AND no.such.class no.other.class)", "class not in the BOXes"),
+    ("no.such.class", "class not in the BOXes"),
     ("(gt location.city.population big)", "text compared with numbers"),
 ])
 def test_what_is_not_covered_has_a_named_reason(text: str, reason: str) -> None:
@@ -157,14 +157,14 @@ def test_sparql(text: str, answers: set[str]) -> None:
 def test_sparql_reads_like_the_same_s_expression() -> None:
     query = f"SELECT DISTINCT ?x {{ ns:m.0ada ns:{POLITICIAN} ?y . ?y ns:{HELD}.place ?x . " \
             f"?y ns:{HELD}.basic_title ns:m.0mayor }}"
-    form = f"(JOIN (R {HELD}.place) (AND (JOIN (R {POLITICIAN}) m.0ada) (JOIN {HELD}.basic_title m.0mayor)))"
+    form = f"(JOIN (R {HELD}.place) (AND (JOIN {HELD}.basic_title m.0mayor) (JOIN (R {POLITICIAN}) m.0ada)))"
     assert sparql(query) == sexpr(form)
 
 
 @pytest.mark.parametrize(("text", "reason"), [
     ("SELECT nonsense", "does not parse"), ("ASK { ?x ?y ?z }", "not a SELECT query"),
     ("SELECT ?x { ?x ?p ?y }", "variable as predicate"),
-    ("SELECT ?y (COUNT(?x) AS ?n) { ?x ns:people.person.mentor ?y } GROUP BY ?y", "SPARQL operator"),
+    ("SELECT ?y (COUNT(?x) AS ?n) { ?x ns:people.person.mentor ?y } GROUP BY ?y", "GROUP BY"),
 ])
 def test_sparql_that_is_not_covered_has_a_named_reason(text: str, reason: str) -> None:
     with pytest.raises(Unsupported) as caught:

@@ -6,20 +6,26 @@ Rows are solutions with their multiplicity, since each pattern's frame has disti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from rdflib.term import BNode, Literal, URIRef, Variable
+from rdflib.term import BNode, URIRef, Variable
 
-from pandora_train.box.rdf import FREEBASE, TYPES
-from pandora_train.teach.compile.graph_steps import TYPE_FIELD, Const, GraphSteps, Place, literal
+from pandora_train.teach.compile.graph_filters import (
+    ABSENT,
+    Frame,
+    Masks,
+    about_language,
+    column_of,
+    operand,
+    plain,
+    type_iris,
+)
+from pandora_train.teach.compile.graph_steps import GraphSteps, Place, literal
 from pandora_train.teach.compile.program import Compiled, Unsupported
 
-ABSENT = "relation not in the BOXes"
 AGGREGATES = {"Count": "count", "Max": "max", "Min": "min", "Sum": "sum", "Avg": "mean"}
 WORDS = {"count": "Count", "max": "Take the largest of", "min": "Take the smallest of", "sum": "Add up",
          "mean": "Take the average of"}
@@ -30,38 +36,6 @@ def aggregate_name(aggregate: Any) -> str:
     return str(aggregate.name).removeprefix("Aggregate_").strip("_")
 
 
-def type_iris(steps: GraphSteps) -> set[str]:
-    """Predicates that give a type which the BOXes tell by their names."""
-    return TYPES if not (TYPE_FIELD in steps.places and steps.graph.types) else set()
-
-
-def operand(steps: GraphSteps, term: Any) -> Const:
-    """A constant by the name it has in the cells, a predicate by its relation's name."""
-    if isinstance(term, Literal):
-        text = str(term)
-        text = re.sub(r"^(-?\d{4,}-\d\d-\d\d)(T00:00:00(\.0+)?)?(Z|[+-]\d\d:\d\d)?$", r"\1", text)
-        return Const(text)
-    if isinstance(term, URIRef):
-        if str(term) in TYPES and TYPE_FIELD in steps.places:
-            return Const(TYPE_FIELD)
-        iri = str(term)
-        known = steps.graph.aliases.get(iri)
-        if known is None and iri.startswith(FREEBASE):
-            return steps.constant(iri.removeprefix(FREEBASE))
-        return Const(known) if known is not None else steps.constant(re.split(r"[/#]", iri)[-1])
-    raise Unsupported("term", str(term))
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A written frame: its variable, its columns, which of them hold numbers, which may be unbound."""
-
-    name: str
-    columns: tuple[str, ...]
-    numeric: frozenset[str]
-    optional: frozenset[str] = frozenset()
-
-
 def compile_algebra(p: Any, steps: GraphSteps) -> Compiled:
     """Compile rdflib's algebra of a SELECT query."""
     return _Algebra(steps).compile(p)
@@ -70,6 +44,7 @@ def compile_algebra(p: Any, steps: GraphSteps) -> Compiled:
 class _Algebra:
     def __init__(self, steps: GraphSteps) -> None:
         self.steps, self.writer = steps, steps.writer
+        self.masks = Masks(steps, self.frame)
 
     def compile(self, p: Any) -> Compiled:
         frame = self.frame(p)
@@ -258,77 +233,11 @@ class _Algebra:
         if getattr(p.expr, "name", "") == "ConditionalAndExpression":
             tests = [p.expr.expr, *p.expr.other]
         for test in tests:
-            if _about_language(test):
+            if about_language(test):
                 continue  # literals in other languages are not in the store
-            words, mask = self._test(frame, test)
+            words, mask = self.masks.test(frame, test)
             frame = self._write("kept", f"Keep the rows where {words}.", f"{frame.name}[{mask}]", frame)
         return frame
-
-    def _test(self, frame: Frame, e: Any) -> tuple[str, str]:
-        """A filter expression in words and as a mask."""
-        name = getattr(e, "name", "")
-        if name in ("ConditionalAndExpression", "ConditionalOrExpression"):
-            word, sign = ("and", " & ") if "And" in name else ("or", " | ")
-            parts = [self._test(frame, x) for x in [e.expr, *e.other]]
-            return f" {word} ".join(w for w, _ in parts), sign.join(f"({m})" for _, m in parts)
-        if name == "UnaryNot":
-            words, mask = self._test(frame, e.expr)
-            return f"not ({words})", f"~({mask})"
-        if name == "RelationalExpression":
-            return self._comparison(frame, e)
-        if name in ("Builtin_EXISTS", "Builtin_NOTEXISTS"):
-            return self._exists(frame, e.graph, name == "Builtin_EXISTS")
-        if name == "Builtin_BOUND":
-            column = self._column(frame, e.arg)
-            return f"{column} is known", f"{frame.name}[{column!r}].notna()"
-        raise Unsupported("filter", name or str(e))
-
-    def _comparison(self, frame: Frame, e: Any) -> tuple[str, str]:
-        left, right, op = _plain(e.expr), _plain(e.other), "==" if e.op == "=" else e.op
-        if op not in ("==", "!=", "<", "<=", ">", ">="):
-            raise Unsupported("filter", op)
-        if not isinstance(left, Variable):
-            left, right = right, left
-            op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
-        column = self._column(frame, left)
-        if column in frame.optional:
-            raise Unsupported("comparison with a value that may be missing")
-        cells = f"{frame.name}[{column!r}]"
-        if isinstance(right, Variable):
-            other = self._column(frame, right)
-            if op == "!=" and (column in frame.numeric) != (other in frame.numeric):
-                return f"{column} != {other}", f"{cells}.notna()"
-            if other in frame.optional or (column in frame.numeric) != (other in frame.numeric):
-                raise Unsupported("comparison of unlike values")
-            return f"{column} {op} {other}", f"{cells} {op} {frame.name}[{other!r}]"
-        if not isinstance(right, Literal | URIRef):
-            raise Unsupported("filter", "arithmetic")
-        numeric = column in frame.numeric
-        number = isinstance(right, Literal) and isinstance(right.value, int | float | Decimal)
-        if op not in ("==", "!=") and number and not numeric:
-            raise Unsupported("numbers compared with text")
-        text = literal(None, column, op, operand(self.steps, right).value, numeric)
-        return f"{column} {op} {text}", f"{cells} {op} {text}"
-
-    def _exists(self, frame: Frame, graph: Any, wanted: bool) -> tuple[str, str]:
-        try:
-            inner = self.frame(graph)
-        except Unsupported as e:
-            if e.reason != ABSENT:
-                raise
-            everything = f"{frame.name}[{frame.columns[0]!r}].isna()"
-            return "nothing of that kind is known", everything if wanted else f"~{everything}"
-        shared = [c for c in frame.columns if c in inner.columns]
-        if len(shared) != 1 or shared[0] in frame.optional:
-            raise Unsupported("EXISTS over several variables")
-        mask = f"{frame.name}[{shared[0]!r}].isin({inner.name}[{shared[0]!r}])"
-        words = f"{shared[0]} is {'' if wanted else 'not '}in {inner.name}"
-        return words, mask if wanted else f"~{mask}"
-
-    def _column(self, frame: Frame, term: Any) -> str:
-        if not isinstance(term, Variable) or str(term) not in frame.columns:
-            raise Unsupported("filter on a variable without a pattern", str(term))
-        return str(term)
 
     # --- modifiers ------------------------------------------------------------------------------------
 
@@ -339,7 +248,7 @@ class _Algebra:
         if p.p.name == "AggregateJoin":
             return self._aggregate(p.p, new, old)
         frame = self.frame(p.p)
-        self._column(frame, p.expr)
+        column_of(frame, p.expr)
         columns = tuple(new if c == old else c for c in frame.columns)
         numeric = frozenset(new if c == old else c for c in frame.numeric)
         return self._write("renamed", f"Call {old} {new}.",
@@ -359,7 +268,7 @@ class _Algebra:
                 f"len({frame.name}.drop_duplicates())"
             words = "Count the rows."
         else:
-            column = self._column(frame, one.vars)
+            column = column_of(frame, one.vars)
             if how in ("sum", "mean") and column not in frame.numeric:
                 raise Unsupported("sum of text")
             cells = f"{frame.name}[{column!r}]"
@@ -374,7 +283,7 @@ class _Algebra:
 
     def _order(self, p: Any) -> Frame:
         frame = self.frame(p.p)
-        by = [self._column(frame, _plain(c.expr)) for c in p.expr]
+        by = [column_of(frame, plain(c.expr)) for c in p.expr]
         if frame.optional & set(by):
             raise Unsupported("order by a value that may be missing")
         up = [c.order != "DESC" for c in p.expr]
@@ -413,19 +322,3 @@ def _flat(p: Any) -> tuple[list[Any], list[Any]]:
         return [], [p]
     (a, x), (b, y) = _flat(p.p1), _flat(p.p2)
     return a + b, x + y
-
-
-def _plain(e: Any) -> Any:
-    """``xsd:dateTime(?x)`` is the value itself: dates are compared as ISO text."""
-    if getattr(e, "name", "") == "Function" and len(e.expr) == 1:
-        return e.expr[0]
-    return e
-
-
-def _about_language(e: Any) -> bool:
-    """``!isLiteral(?x) || lang(?x) = '' || langMatches(lang(?x), 'en')``."""
-    if getattr(e, "name", "") != "ConditionalOrExpression":
-        return False
-    names = [getattr(x, "name", "") for x in [e.expr, *e.other]]
-    return "Builtin_LANGMATCHES" in names and set(names) <= {
-        "UnaryNot", "RelationalExpression", "Builtin_LANGMATCHES"}

@@ -18,7 +18,8 @@ from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.term import Literal, URIRef, Variable
 
-from pandora_train.teach.compile.graph_algebra import aggregate_name, compile_algebra, operand, type_iris
+from pandora_train.teach.compile.graph_algebra import aggregate_name, compile_algebra
+from pandora_train.teach.compile.graph_filters import FLIPPED, operand, plain, type_iris
 from pandora_train.teach.compile.graph_steps import Condition, Const, GraphSteps, Pick, Set
 from pandora_train.teach.compile.program import Compiled, Unsupported
 
@@ -194,9 +195,9 @@ class _Walk:
         elif name == "RelationalExpression" and e.op == "!=":
             tree.unequal.append((e.expr, e.other))
         elif name == "RelationalExpression" and e.op in ("<", "<=", ">", ">="):
-            left, right, op = _uncast(e.expr), _uncast(e.other), e.op
+            left, right, op = plain(e.expr), plain(e.other), e.op
             if isinstance(right, Variable) and isinstance(left, Literal):
-                left, right, op = right, left, _flip(op)
+                left, right, op = right, left, FLIPPED[op]
             if not isinstance(left, Variable) or not isinstance(right, Literal):
                 raise NotATree
             tree.compared.setdefault(left, []).append((op, operand(self.steps, right).value))
@@ -376,26 +377,15 @@ class _Walk:
 
     def _ordered(self, tree: Tree, answer: Any, order: Any, limit: int) -> Compiled:
         """``ORDER BY ?value LIMIT n``."""
-        if len(order) != 1 or not isinstance(_uncast(order[0].expr), Variable):
+        if len(order) != 1 or not isinstance(plain(order[0].expr), Variable):
             raise NotATree
-        base, column, ranked = self._rows(tree, answer, _uncast(order[0].expr))
+        base, column, ranked = self._rows(tree, answer, plain(order[0].expr))
         return self.steps.first(base, column, ranked, order[0].order == "DESC", limit)
 
 
 def _distinct_inside(p: Any, variable: Any) -> bool:
     """``COUNT(?x)`` over a ``SELECT DISTINCT ?x``."""
     return bool(p.name == "ToMultiSet" and p.p.name == "Distinct" and list(p.p.p.PV) == [variable])
-
-
-def _uncast(e: Any) -> Any:
-    """``xsd:dateTime(?x)`` (in any case) is the value itself: dates are compared as ISO text."""
-    if getattr(e, "name", "") == "Function" and len(e.expr) == 1:
-        return e.expr[0]
-    return e
-
-
-def _flip(op: str) -> str:
-    return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}[op]
 
 
 def _same(outer: Tree, inner: Tree, value: Any, inner_value: Any) -> bool:
