@@ -57,8 +57,12 @@ def answer_id(t: Trajectory) -> str:
 
 def pick_failures(runs: dict[str, Sequence[Trajectory]],
                   per_task: int = PER_TASK) -> list[tuple[str, Trajectory]]:
-    """The failures to label: ``per_task`` of each task, by a hash of run and id, each answer once."""
-    failed = [(run, t) for run, samples in runs.items() for t in samples if (primary_score(t) or 0.0) < 1]
+    """The failures to label: ``per_task`` of each task, by a hash of run and id, each answer once.
+
+    Replies without code to run are left out: they are execution failures by anybody's reading.
+    """
+    failed = [(run, t) for run, samples in runs.items() for t in samples
+              if (primary_score(t) or 0.0) < 1 and t.steps and t.steps[-1].execution is not None]
     ordered = sorted(failed, key=lambda f: (TASKS[f[1].benchmark], content_id("label", f[0], f[1].id)))
     picked: list[tuple[str, Trajectory]] = []
     for _, part in groupby(ordered, key=lambda f: TASKS[f[1].benchmark]):

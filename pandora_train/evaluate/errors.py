@@ -12,7 +12,15 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from pandora_train.evaluate.programs import Profile, Schema, code_profile, gold_profile, normal, read_schema
+from pandora_train.evaluate.programs import (
+    Profile,
+    Schema,
+    code_profile,
+    gold_profile,
+    normal,
+    parses,
+    read_schema,
+)
 from pandora_train.evaluate.stats import primary_of
 from pandora_train.evaluate.values import compare_values, number
 from pandora_train.records import Execution, Record, Step, Trajectory
@@ -72,14 +80,21 @@ def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str)
     last = t.steps[-1]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
-    made = set(re.findall(r"^(\w+)\s*=\s*pd\.DataFrame\(", last.code, re.MULTILINE)) & set(schema)
-    if made:
-        return "box", "BOX overwritten", [f"the code sets {', '.join(sorted(made))} anew; what was loaded is lost"]
+    made = re.findall(r"^\s*(\w+)\s*=\s*pd\.DataFrame\((.*)", last.code, re.MULTILINE)
+    copied = sorted({name for name, body in made if name in schema or "[...]" in body})
+    if copied:
+        return "box", "BOX rewritten", [f"the code writes {', '.join(copied)} anew; the BOXes are not read"]
     if last.execution.outcome != "result":
-        return _failed(last, last.execution, schema)
-    found = _form(t) or _against_gold(t, last, schema, reference)
+        return _failed(t, last, last.execution, schema)
+    found = _unread(last, schema) or _form(t) or _against_gold(t, last, schema, reference)
     found = found or _by_values(t, last, schema, boxes) or _by_answer(t)
     return found or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
+
+
+def _unread(step: Step, schema: Schema) -> Verdict | None:
+    if not schema or not parses(step.code) or code_profile(step.code, schema).boxes:
+        return None
+    return "box", "no BOX read", ["the code uses none of the BOXes"]
 
 
 # --- code that did not run to an answer -----------------------------------------------------------------
@@ -88,7 +103,7 @@ _MISSING = re.compile(r"has no attribute '(\w+)'|name '(\w+)' is not defined")
 _NOT_THERE = re.compile(r"not in index|not found in axis|not in the \[?columns|are in the \[columns\]")
 
 
-def _failed(step: Step, execution: Execution, schema: Schema) -> Verdict:
+def _failed(t: Trajectory, step: Step, execution: Execution, schema: Schema) -> Verdict:
     error = execution.error
     if error is None:
         return "execution", execution.outcome, [f"the run ended by {execution.outcome.replace('_', ' ')}"]
@@ -100,14 +115,25 @@ def _failed(step: Step, execution: Execution, schema: Schema) -> Verdict:
     if error.type == "NameError" and missing and missing[2] and _frame_like(missing[2], step.code):
         known = ", ".join(schema) or "none"
         return "box", "invented BOX", [*seen, f"'{missing[2]}' is no BOX; the BOXes are {known}"]
+    unread = _unread(step, schema)
+    if unread:
+        return unread
     field = _missing_field(error.type, error.message, step.code)
     if field:
         homes = [box for box, names in schema.items() if normal(field) in {normal(n) for n in names}]
         where = f"it is a field of {', '.join(homes)}" if homes else "no BOX has such a field"
-        if homes and not any(re.search(rf"\b{re.escape(b)}\b", step.code) for b in homes):
+        needed = set(homes) & _gold_boxes(t, schema) if t.gold.program else set(homes)
+        if needed and not {normal(b) for b in needed} & code_profile(step.code, schema).boxes:
             return "box", "field of an unread BOX", [*seen, f"{where}, which the code does not read"]
         return "field", "missing field", [*seen, f"'{field}' is not in the frame it is asked of; {where}"]
     return "execution", error.type, seen
+
+
+def _gold_boxes(t: Trajectory, schema: Schema) -> set[str]:
+    """The BOXes that the gold program reads, by the names of the schema."""
+    gold = gold_profile(t.gold) or Profile()
+    by_name = {box for box in schema if normal(box) in gold.boxes}
+    return by_name | {box for relation in gold.fields for box, _ in relation_homes(relation, schema)}
 
 
 def _frame_like(name: str, code: str) -> bool:

@@ -84,6 +84,15 @@ def code_profile(code: str, schema: Schema) -> Profile:
     )
 
 
+def parses(code: str) -> bool:
+    """Whether ``code`` is Python."""
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _words(node: ast.AST) -> Iterable[str]:
     """Strings and attributes that may name a field; a query string gives each of its words."""
     if isinstance(node, ast.Attribute):

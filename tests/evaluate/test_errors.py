@@ -61,7 +61,9 @@ def test_right_and_unscored_answers_have_no_kind() -> None:
     ("result = concert['Name']", ("KeyError", "'Name'"), "box: field of an unread BOX"),
     ("x = singer.Age\nresult = concert['Name']", ("KeyError", "'Name'"), "field: missing field"),
     ("singer = pd.DataFrame({'Name': [...]})\nresult = singer.Name > 3", ("TypeError", "'>' not supported"),
-     "box: BOX overwritten"),
+     "box: BOX rewritten"),
+    ("people = pd.DataFrame({'Name': [...]})\nresult = people.Name > 3", ("TypeError", "'>' not supported"),
+     "box: BOX rewritten"),
     ("result = singer[['Nation']]", ("KeyError", "\"None of [Index(['Nation'])] are in the [columns]\""),
      "field: missing field"),
     ("result = singer.Nation", ("AttributeError", "'DataFrame' object has no attribute 'Nation'"),
@@ -72,8 +74,9 @@ def test_right_and_unscored_answers_have_no_kind() -> None:
      "execution: AttributeError"),
     ("result = singer[0]", ("KeyError", "0"), "execution: KeyError"),
     ("result = Singers['Name']", ("NameError", "name 'Singers' is not defined"), "box: invented BOX"),
-    ("for x in range(3):\n    y = z + x", ("NameError", "name 'z' is not defined"), "execution: NameError"),
+    ("for x in singer.Age:\n    y = z + x", ("NameError", "name 'z' is not defined"), "execution: NameError"),
     ("df = pd.read_csv('singer.csv')", ("FileNotFoundError", "no such file: singer.csv"), "box: reads a file"),
+    ("for x in range(3):\n    y = z + x", ("NameError", "name 'z' is not defined"), "box: no BOX read"),
     ("result = singer[", ("SyntaxError", "'[' was never closed"), "execution: SyntaxError"),
     ("result = singer['Age'] + 'x'", ("TypeError", "unsupported operand"), "execution: TypeError"),
 ])
@@ -115,6 +118,16 @@ def test_right_values_in_another_form(gold: list[list[str]], answer: list[list[s
 ])
 def test_other_values_are_no_matter_of_form(gold: list[list[str]], answer: list[list[str]]) -> None:
     assert not kind(RIGHT, rows=answer, gold_rows=gold).startswith("format")
+
+
+def test_a_constant_reads_no_box() -> None:
+    assert kind("result = [['Paris']]", rows=[["Paris"]], gold_rows=[["Rome"]]) == "box: no BOX read"
+
+
+def test_a_wrong_field_of_the_right_box_is_a_field_error_though_another_box_has_it() -> None:
+    found = kind("result = singer['Year']", failed("KeyError", "'Year'"),
+                 gold=Gold(language="sql", program="SELECT Name FROM singer"))
+    assert found == "field: missing field"
 
 
 def test_repeated_rows_are_logic() -> None:

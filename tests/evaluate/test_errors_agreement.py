@@ -19,7 +19,7 @@ from pandora_train.evaluate.agreement import (
     table,
 )
 from pandora_train.evaluate.errors import KINDS, Diagnosis
-from pandora_train.records import Trajectory
+from pandora_train.records import Execution, Step, Trajectory
 from pandora_train.runs import read_jsonl
 
 LABELS = Path(__file__).with_name("error_labels.jsonl")
@@ -29,7 +29,8 @@ kinds = st.sampled_from(list(KINDS))
 def sample(id: str, benchmark: str = "spider", score: float = 0.0) -> Trajectory:
     metric = {"spider": "ex", "wikitq": "da"}.get(benchmark, "f1")
     return Trajectory(id=id, benchmark=benchmark, split="dev", group="g", question="?",  # type: ignore[arg-type]
-                      status="ok", rows=((id,),), scores={metric: score})
+                      status="ok", rows=((id,),), scores={metric: score},
+                      steps=(Step(reply="", code=id, execution=Execution(outcome="result", rows=((id,),))),))
 
 
 def test_kappa_of_a_known_table() -> None:
