@@ -60,10 +60,9 @@ def test_dump_loads_back(tmp_path):
 
 
 def test_every_stage_field_is_described():
-    from pandora_train.serve import ServeConfig
-
     from pandora_train.distill import DistillConfig
     from pandora_train.evaluate.run import EvaluateConfig
+    from pandora_train.serve import ServeConfig
     from pandora_train.teach.annotate import AnnotateConfig
     from pandora_train.train.config import TrainConfig
 
