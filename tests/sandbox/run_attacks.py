@@ -141,7 +141,7 @@ def main() -> None:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            sandbox = Sandbox(SandboxConfig(memory_mb=300, workers=3, runner=runner))
+            sandbox = Sandbox(SandboxConfig(memory_mb=300, workers=6, runner=runner))
         except UserError as e:
             print(json.dumps({"refused": str(e)}))
             return
@@ -153,7 +153,7 @@ def main() -> None:
         then = sandbox.run(boxes, str(attack["followup"])) if attack.get("followup") else None
         return str(attack["id"]), first.model_dump(mode="json"), then and then.model_dump(mode="json")
 
-    with sandbox, ThreadPoolExecutor(3) as pool:
+    with sandbox, ThreadPoolExecutor(6) as pool:
         results, followups = {}, {}
         for name, first, then in pool.map(one, attacks):
             results[name] = first

@@ -105,6 +105,8 @@ def test_too_many_rows_and_too_much_text_are_refused() -> None:
         cells.rows([[1]] * 11, 10, 1000)
     with pytest.raises(cells.TooMuch, match="bytes"):
         cells.rows([["x" * 2000]], 10, 1000)
+    with pytest.raises(cells.TooMuch, match="columns"):
+        cells.rows([[1] * 5001], 10, 1_000_000)
 
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.text(), st.integers(-10**30, 10**30), st.booleans()), max_size=4)))

@@ -34,6 +34,9 @@ Cell = tuple[Any, str]
 NO_VALUES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type)
 
 
+MOST_COLUMNS = 5000
+
+
 class TooMuch(Exception):
     """More rows or text than may leave the sandbox."""
 
@@ -146,6 +149,8 @@ def rows(result: Any, max_rows: int, max_bytes: int) -> tuple[list[list[str | No
                 value, shape = _single(value), "other" if shape == "rows" else shape
             text, kind = cell(value)
             if at >= len(kinds):
+                if at == MOST_COLUMNS:
+                    raise TooMuch(f"result has more than {MOST_COLUMNS:,} columns")
                 kinds.append(set())
             kinds[at].add(kind)
             size += _bytes(text) + 3
