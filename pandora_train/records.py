@@ -43,7 +43,7 @@ class TableKnowledge(Record):
     name: str = ""
     """Original table name; unnamed tables become the BOX ``Table``."""
     dialect: Literal["csv", "wikitq"] = "csv"
-    """``wikitq``: the official files' own escapes (backslashes in .csv; ``\\n``, ``\\p``, ``\\\\`` in .tsv)."""
+    """``wikitq``: the official files' escapes (backslashes in .csv; ``\\n``, ``\\p``, ``\\\\`` in .tsv)."""
 
 
 class DatabaseKnowledge(Record):
@@ -80,7 +80,7 @@ class Gold(Record):
 
     language: Literal["", "sql", "sexpr", "sparql", "path", "steps", "squall"] = ""
     program: str = ""
-    """The label in ``language``: SQL, an s-expression, SPARQL, a relation path, a step program or SQUALL's tokens."""
+    """The label in ``language``: SQL, an s-expression, SPARQL, a path, a step program or SQUALL's tokens."""
     answers: tuple[str, ...] | None = None
     """The answer set as compared (WikiTQ items, entity ids, or names on a fragment); ``None`` for SQL."""
     canon: tuple[str, ...] = ()

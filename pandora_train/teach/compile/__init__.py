@@ -1,4 +1,4 @@
-"""The label compiler: gold SQL, s-expressions, SPARQL, relation paths and step programs become pandas code."""
+"""The label compiler: SQL, s-expressions, SPARQL, relation paths and step programs become pandas code."""
 
 from __future__ import annotations
 
