@@ -31,6 +31,7 @@ def compile_sql(sql: str, boxes: BoxSet) -> Compiled:
         raise Unsupported("SQL that does not parse", str(e).splitlines()[0]) from None
     if not isinstance(tree, exp.Query):
         raise Unsupported("not a query", type(tree).__name__)
+    tree = tree.transform(_without_filter)
     writer = Writer(boxes)
     context = Context(writer, catalog(boxes), _query, condition, mentions=_mentions(tree), used=_used(tree))
     relation = _query(context, tree, None)
@@ -42,6 +43,16 @@ def _used(tree: exp.Expression) -> set[str]:
     used = {c.name.lower() for c in tree.find_all(exp.Column)}
     stars = [s for s in tree.find_all(exp.Star) if not isinstance(s.parent, exp.Count)]
     return used | ({"*"} if stars else set())
+
+
+def _without_filter(node: exp.Expression) -> exp.Expression:
+    """``agg(x) FILTER (WHERE c)`` is ``agg(CASE WHEN c THEN x END)``."""
+    if not isinstance(node, exp.Filter):
+        return node
+    aggregate = node.this.copy()
+    inner = exp.Literal.number(1) if isinstance(aggregate.this, exp.Star) else aggregate.this
+    aggregate.set("this", exp.Case(ifs=[exp.If(this=node.expression.this, true=inner)]))
+    return aggregate
 
 
 def _mentions(tree: exp.Expression) -> Counter[tuple[str, str]]:
@@ -64,7 +75,10 @@ def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relat
 def _result(writer: Writer, relation: Relation) -> None:
     if relation.scalars:
         cells = ", ".join(s.code for s in relation.scalars)
-        writer.step(f"Return {listed([s.english for s in relation.scalars])}.", f"result = [[{cells}]]")
+        rows = f"[[{cells}]]" + (f" if {relation.provided} else []" if relation.provided else "")
+        words = listed([s.english for s in relation.scalars])
+        writer.step(f"Return {words}{f', if {relation.provided}' if relation.provided else ''}.",
+                    f"result = {rows}")
         return
     names = [c.name for c in relation.outputs]
     words = listed(names) if names != relation.frame.order() else "all columns"

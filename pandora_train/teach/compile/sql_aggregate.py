@@ -24,6 +24,7 @@ from pandora_train.teach.compile.sql_values import (
     aggregate_kind,
     aggregate_name,
     aggregate_parts,
+    joined_text,
     value,
 )
 
@@ -39,6 +40,8 @@ class Aggregate:
     method: str
     argument: Value | None
     column: Column
+    joined: str = ""
+    """GROUP_CONCAT: the ``join`` of its separator."""
 
 
 def own_nodes(root: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
@@ -120,7 +123,8 @@ def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> 
                 argument, scope = assigned(scope, argument, "value", _argument(node))
             same = [a for a in found if (a.method, a.argument) == (method, argument)]
             column = same[0].column if same else _aggregate_column(scope, method, argument, taken, found)
-            found.append(Aggregate(name, method, argument, column))
+            text = joined_text(node, argument) if method == "join" and argument else ""
+            found.append(Aggregate(name, method, argument, column, text))
     return found, scope
 
 
@@ -270,7 +274,15 @@ def _named(aggregate: Aggregate, key: str) -> str:
         return f"{name}=({key!r}, 'size')"
     assert argument.column is not None
     how = repr(aggregate.method)
-    if aggregate.method == "sum" and argument.nullable:
+    if aggregate.method == "join":
+        if argument.nullable:
+            raise Unsupported("GROUP_CONCAT of NULLs", argument.english)
+        how = aggregate.joined
+    elif aggregate.method.endswith("_distinct"):
+        how = f"lambda cells: cells.drop_duplicates().{aggregate.method.removesuffix('_distinct')}()"
+        if argument.nullable:
+            raise Unsupported("sum of distinct values with NULL", argument.english)
+    elif aggregate.method == "sum" and argument.nullable:
         how = "lambda cells: cells.sum(min_count=1)"  # only NULLs add up to NULL
     return f"{name}=({argument.column.name!r}, {how})"
 

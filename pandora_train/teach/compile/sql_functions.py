@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pandora_train.teach.compile.program import Unsupported
-from pandora_train.teach.compile.sql_scope import Value
+from pandora_train.teach.compile.sql_scope import Kind, Value
 from pandora_train.teach.compile.sql_types import as_number, as_text
 
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
@@ -185,11 +185,25 @@ def _anonymous(node: exp.Expression, arguments: list[Value]) -> Value:
     raise Unsupported("function", node.name)
 
 
+def _extreme(node: exp.Expression, arguments: list[Value]) -> Value:
+    """MIN and MAX of several values of one row."""
+    name = "minimum" if isinstance(node, exp.Least) else "maximum"
+    found = arguments[0]
+    for other in arguments[1:]:
+        if not (found.numeric and other.numeric) or (found.scalar and other.scalar):
+            raise Unsupported("MIN or MAX of several texts", node.sql())
+        kind: Kind = "int" if found.kind == other.kind == "int" else "float"
+        found = Value(f"np.{name}({found.code}, {other.code})", kind,
+                      f"the {name} of {found.english} and {other.english}", found.nullable or other.nullable)
+    return found
+
+
 FUNCTIONS: dict[type[exp.Expression], Function] = {
     exp.Length: _length, exp.Upper: _case, exp.Lower: _case, exp.Trim: _trim, exp.Replace: _replace,
     exp.Substring: _substring, exp.StrPosition: _position, exp.DPipe: _concat, exp.Abs: _absolute,
     exp.Round: _round, exp.Coalesce: _coalesce, exp.Nullif: _nullif, exp.Cast: _cast, exp.Neg: _negative,
-    exp.TimeToStr: _date_part, exp.Date: _date_part, exp.Anonymous: _anonymous,
+    exp.TimeToStr: _date_part, exp.Date: _date_part, exp.Least: _extreme, exp.Greatest: _extreme,
+    exp.Anonymous: _anonymous,
 }
 
 

@@ -28,6 +28,8 @@ def scalar(scope: Scope, query: exp.Expression) -> Value:
         return _correlated_aggregate(scope, query) or _scalar_per_row(scope, query)
     if len(relation.scalars or relation.outputs) != 1:
         raise Unsupported("subquery of several columns", query.sql())
+    if relation.provided:
+        raise Unsupported("HAVING without GROUP BY in a subquery", query.sql())
     if relation.scalars:
         return hold(scope, relation.scalars[0])
     writer, column = scope.context.writer, relation.outputs[0]

@@ -119,6 +119,8 @@ class Mask:
     code: str
     english: str
     tight: bool = False
+    scalar: bool = False
+    """One truth value for all rows, not a Series."""
     missing: bool = False
     """Whether pandas' mask may hold NA (nullable integers compared); selecting rows takes it as false."""
 
@@ -159,6 +161,8 @@ class Relation:
     cut_words: str = ""
     single_row: bool = False
     """Whether there is at most one row."""
+    provided: str = ""
+    """Code of a condition without which the row of ``scalars`` is left out (HAVING without GROUP BY)."""
 
     @property
     def code(self) -> str:

@@ -12,6 +12,7 @@ from pandora_train.teach.compile.sql_from import conjuncts, from_clause
 from pandora_train.teach.compile.sql_scope import (
     Column,
     Context,
+    Frame,
     Relation,
     Scope,
     Value,
@@ -22,9 +23,14 @@ from pandora_train.teach.compile.sql_types import numbers_only
 from pandora_train.teach.compile.sql_values import value
 from pandora_train.teach.compile.sql_where import combine
 
+_NOTHING = Frame("", ())
+"""What a SELECT without FROM looks at."""
+
 
 def compile_select(context: Context, select: exp.Select, outer: Scope | None) -> Relation:
     """Write the steps of ``select``; the projection itself is left to the caller."""
+    if not select.args.get("from_") and not select.args.get("where"):
+        return _whole(Scope(context, _NOTHING, _NOTHING, outer=outer), select, list(select.expressions))
     joined = from_clause(context, select, outer)
     scope = Scope(context, joined.frame, joined.frame, outer=outer, aliases=_aliases(select))
     scope = _filter(scope, list(joined.conditions), "filtered")
@@ -100,6 +106,8 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
     var = writer.name(base)
     mask = combine(masks, True)
     line = f"{var} = {frame.var}[{mask.code}]"
+    if mask.scalar:
+        line = f"{var} = {frame.var} if {mask.code} else {frame.var}.head(0)"
     words = f"{_rows_of(scope)} where {mask.english}"
     if len(line) <= WIDTH or len(masks) == 1:
         writer.step(f"Keep {words}.", line)
@@ -125,13 +133,13 @@ def _rows_of(scope: Scope) -> str:
 
 def _whole(scope: Scope, select: exp.Select, parts: list[exp.Expression]) -> Relation:
     """Aggregates without GROUP BY: one row. ORDER BY has nothing to sort and LIMIT nothing to cut."""
-    if select.args.get("having"):
-        raise Unsupported("HAVING without GROUP BY", select.sql())
     if _count(select, "limit") == 0 or _count(select, "offset"):
         raise Unsupported("LIMIT on one row", select.sql())
     whole = replace(scope, mode="whole")
     scalars = tuple(value(whole, p) for p in parts)
-    return Relation(scope.frame, names=_names(parts), scalars=scalars, single_row=True)
+    having = select.args.get("having")
+    provided = scope.context.condition(whole, having.this).code if having else ""
+    return Relation(scope.frame, names=_names(parts), scalars=scalars, single_row=True, provided=provided)
 
 
 def _bare(node: exp.Expression) -> bool:

@@ -157,7 +157,7 @@ def _at_least(part: Value, least: int) -> bool:
 
 # --- aggregates ---------------------------------------------------------------------------------------
 
-_METHODS = {"Avg": "mean", "Sum": "sum", "Min": "min", "Max": "max", "Count": "count"}
+_METHODS = {"GroupConcat": "join", "Avg": "mean", "Sum": "sum", "Min": "min", "Max": "max", "Count": "count"}
 
 
 def aggregate_parts(scope: Scope, node: exp.AggFunc) -> tuple[str, Value | None]:
@@ -184,16 +184,17 @@ def aggregate_parts(scope: Scope, node: exp.AggFunc) -> tuple[str, Value | None]
         return ("count", inner) if inner.nullable else ("size", None)
     if method in ("sum", "mean"):
         inner = as_number(inner)
-        if distinct:
-            raise Unsupported("sum or average of distinct values", node.sql())
+        return (f"{method}_distinct" if distinct else method), inner
     return method, inner
 
 
 _ENGLISH = {"count": "the number of {} values", "nunique": "the number of distinct {}",
             "sum": "the total {}", "mean": "the average {}", "min": "the smallest {}",
-            "max": "the largest {}"}
+            "max": "the largest {}", "join": "the {} values joined",
+            "sum_distinct": "the total of the distinct {}", "mean_distinct": "the average of the distinct {}"}
 _NAMES = {"count": "count_{}", "nunique": "distinct_{}", "sum": "total_{}", "mean": "average_{}",
-          "min": "min_{}", "max": "max_{}"}
+          "min": "min_{}", "max": "max_{}", "join": "joined_{}", "sum_distinct": "total_{}",
+          "mean_distinct": "average_{}"}
 
 
 def aggregate_english(method: str, argument: Value | None) -> str:
@@ -213,7 +214,16 @@ def aggregate_kind(method: str, argument: Value | None) -> Kind:
     """The kind of the aggregate's values."""
     if method in ("size", "count", "nunique") or argument is None:
         return "int"
-    return "float" if method == "mean" else argument.kind
+    return "float" if method.startswith("mean") else argument.kind
+
+
+def joined_text(node: exp.AggFunc, argument: Value) -> str:
+    """``', '.join`` for GROUP_CONCAT."""
+    separator = node.args.get("separator")
+    if isinstance(node.this, exp.Distinct) or argument.kind != "text" or not (
+            separator is None or isinstance(separator, exp.Literal)):
+        raise Unsupported("GROUP_CONCAT", node.sql())
+    return f"{separator.name if separator is not None else ','!r}.join"
 
 
 def _aggregate(scope: Scope, node: exp.AggFunc) -> Value:
@@ -226,9 +236,13 @@ def _aggregate(scope: Scope, node: exp.AggFunc) -> Value:
         english += f" of {scope.frame.var}" if own else ""
         return Value(f"len({scope.frame.var})", "int", english, scalar=True)
     empty = scope.frame.may_be_empty or argument.nullable
-    if method == "sum" and empty:
-        code = f"{argument.operand}.sum(min_count=1)"
+    cells = argument.operand + (".drop_duplicates()" if method.endswith("_distinct") else "")
+    if method == "join":
+        code = joined_text(node, argument) + f"({argument.code}{'.dropna()' if argument.nullable else ''})"
+        return Value(f"{code} or None", kind, english, empty, scalar=True, tight=False)
+    if method.startswith("sum") and empty:
+        code = f"{cells}.sum(min_count=1)"
     else:
-        code = f"{argument.operand}.{method}()"
+        code = f"{cells}.{method.removesuffix('_distinct')}()"
     nullable = empty and method not in ("count", "nunique")
     return Value(code, kind, english, nullable, scalar=True)

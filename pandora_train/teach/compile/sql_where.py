@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -47,7 +48,7 @@ def combine(parts: list[Mask], conjunction: bool) -> Mask:
     code = (" & " if conjunction else " | ").join(p.operand for p in parts)
     english = f" {word} ".join(f"({p.english})" if " or " in p.english and conjunction else p.english
                                for p in parts)
-    return Mask(code, english, missing=any(p.missing for p in parts))
+    return Mask(code, english, missing=any(p.missing for p in parts), scalar=all(p.scalar for p in parts))
 
 
 def _comparison(scope: Scope, node: exp.Expression, symbol: str) -> Mask:
@@ -58,8 +59,6 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
     """``left symbol right`` under SQLite's rules on types and NULL."""
     if left.scalar and not right.scalar:
         left, right, symbol = right, left, _MIRRORED[symbol]
-    if left.scalar:
-        raise Unsupported("condition without a column", f"{left.code} {symbol} {right.code}")
     english = f"{left.english} {_WORDS[symbol]} {right.english}"
     if left.numeric and isinstance(right.literal, str) and not is_number(right.literal):
         return _against_text(left, english, symbol)
@@ -68,7 +67,7 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
         raise Unsupported("mixed column compared", english)
     left, right = same_type(left, right, symbol)
     missing = any(v.nullable and v.kind == "int" and not v.scalar for v in (left, right))
-    mask = Mask(f"{left.operand} {symbol} {right.operand}", english, missing=missing)
+    mask = Mask(f"{left.operand} {symbol} {right.operand}", english, missing=missing, scalar=left.scalar)
     if mixed:  # SQLite sorts text after all numbers
         stored = left.code.removeprefix("pd.to_numeric(").removesuffix(", errors='coerce')")
         text_too = Mask(f"{left.code}.isna() & {stored}.notna()", f"{stored} is text")
@@ -91,7 +90,7 @@ def _guarded(mask: Mask, values: list[Value]) -> Mask:
         return mask
     guards = [f"pd.notna({v.code})" if v.scalar else f"{v.operand}.notna()" for v in values]
     code = " & ".join([mask.operand, *guards])
-    return Mask(code, f"{mask.english} and not missing", missing=mask.missing)
+    return replace(mask, code=code, english=f"{mask.english} and not missing", tight=False)
 
 
 def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
@@ -110,7 +109,7 @@ def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
 def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     subject = value(scope, node.this)
     if not isinstance(node.expression, exp.Null):
-        raise Unsupported("IS without NULL", node.sql())
+        return _is_value(scope, node, positive)
     if subject.scalar:
         raise Unsupported("condition without a column", node.sql())
     if positive:
@@ -118,7 +117,41 @@ def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return Mask(f"{subject.operand}.notna()", f"{subject.english} is not missing", tight=True)
 
 
-def _like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _is_value(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    """IS between values: like ``=``, but NULL is NULL and differs from everything else."""
+    positive = positive != isinstance(node, exp.NullSafeNEQ)
+    left, right = value(scope, node.this), value(scope, node.expression)
+    if right.literal is None:
+        raise Unsupported("IS between columns", node.sql())
+    if positive:
+        return compare(left, right, "==")
+    unequal = compare(replace(left, nullable=False), right, "!=")
+    if not left.nullable:
+        return unequal
+    return combine([unequal, Mask(f"{left.operand}.isna()", f"{left.english} is missing", tight=True)], False)
+
+
+def _glob(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    """GLOB heeds case; ``*`` and ``?`` are its wild cards."""
+    subject, pattern = value(scope, node.this), value(scope, node.expression)
+    if subject.kind != "text" or subject.scalar or not isinstance(pattern.literal, str):
+        raise Unsupported("GLOB", node.sql())
+    wild = {"*": ".*", "?": "."}
+    if "[" in pattern.literal:
+        raise Unsupported("GLOB with a set of characters", node.sql())
+    regex = "".join(wild.get(c) or re.escape(c) for c in pattern.literal)
+    code, words = f"{subject.operand}.str.fullmatch({regex!r})", f"matches {pattern.literal!r}"
+    if positive:
+        return Mask(code, f"{subject.english} {words}", tight=True)
+    mask = Mask(f"~{code}", f"{subject.english} {_negated(words)}", tight=True)
+    return _guarded(mask, [subject] if subject.nullable else [])
+
+
+def _escaped_like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+    return _like(scope, node.this, positive, escape=node.expression.name)
+
+
+def _like(scope: Scope, node: exp.Expression, positive: bool, escape: str = "") -> Mask:
     positive = positive != bool(node.args.get("negate"))
     subject, pattern = value(scope, node.this), value(scope, node.expression)
     if subject.scalar or not isinstance(pattern.literal, (str, int, float)):
@@ -126,7 +159,7 @@ def _like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     subject_text = subject.operand if subject.kind == "text" else f"{subject.operand}.astype(str)"
     if subject.kind == "mixed" and subject.nullable:
         raise Unsupported("LIKE on numbers", node.sql())
-    call, english = _like_call(str(pattern.literal))
+    call, english = _like_call(str(pattern.literal), escape)
     code = f"{subject_text}{call}"
     words = f"{subject.english} {english if positive else _negated(english)}"
     if positive:
@@ -134,13 +167,14 @@ def _like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return _guarded(Mask(f"~{code}", words, tight=True), [subject] if subject.nullable else [])
 
 
-def _like_call(pattern: str) -> tuple[str, str]:
+def _like_call(pattern: str, escape: str = "") -> tuple[str, str]:
     """The ``.str`` call for a LIKE pattern, which ignores the case of ASCII letters, and its words."""
     core = pattern.strip("%")
     cased = any(c.isalpha() for c in core)
-    if "%" in core or "_" in core:
-        regex = "".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-        case = ", case=False" if cased else ""
+    beyond = any(c.lower() != c.upper() and not c.isascii() for c in core)
+    if "%" in core or "_" in core or beyond or (escape and escape in pattern):
+        regex = _regex(pattern, escape, beyond)
+        case = ", case=False" if cased and not beyond else ""
         return f".str.fullmatch({regex!r}{case})", f"matches the pattern {pattern!r}"
     starts, ends = pattern.startswith("%"), pattern.endswith("%")
     lower = ".str.lower()" if cased else ""
@@ -151,6 +185,19 @@ def _like_call(pattern: str) -> tuple[str, str]:
     if starts:
         return f"{lower}.str.endswith({core.lower()!r})", f"ends with {core!r}"
     return f"{lower}.eq({core.lower()!r})", f"is {core!r} in any case"
+
+
+def _regex(pattern: str, escape: str, both_cases: bool) -> str:
+    """A LIKE pattern as a regular expression; ``both_cases`` writes each ASCII letter as ``[aA]``."""
+    parts, literal = [], False
+    for c in pattern:
+        if escape and c == escape and not literal:
+            literal = True
+            continue
+        written = f"[{c.lower()}{c.upper()}]" if both_cases and c.isascii() and c.isalpha() else re.escape(c)
+        parts.append(written if literal else {"%": ".*", "_": "."}.get(c, written))
+        literal = False
+    return "".join(parts)
 
 
 def _negated(english: str) -> str:
@@ -217,4 +264,5 @@ def _exists(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
 
 _HANDLERS: dict[type[exp.Expression], Callable[[Scope, exp.Expression, bool], Mask]] = {
     exp.Between: _between, exp.Is: _is, exp.Like: _like, exp.In: _in, exp.Exists: _exists,
+    exp.NullSafeEQ: _is_value, exp.NullSafeNEQ: _is_value, exp.Glob: _glob, exp.Escape: _escaped_like,
 }
