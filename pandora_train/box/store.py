@@ -8,6 +8,7 @@ one node stands side by side in one BOX row; a query may name either direction (
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +28,7 @@ LITERAL_RANGES = {"type.int", "type.float", "type.datetime", "type.boolean", "ty
 NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 RDF_SUFFIXES = {".nt", ".ttl", ".rdf", ".nq", ".trig", ".owl"}
 EXPLORED = {"aog", "gnnrag"}
+_reading = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,8 @@ def open_graph(knowledge: GraphKnowledge) -> Graph:
     changed = path / "triples.tsv" if path.is_dir() else path
     if not changed.is_file():
         raise UserError(f"{path} has no triples.tsv (columns head, relation, tail, layers)")
-    return _open(str(path.resolve()), knowledge.layers, changed.stat().st_mtime_ns)
+    with _reading:  # threads that ask at the same time wait for the first
+        return _open(str(path.resolve()), knowledge.layers, changed.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
