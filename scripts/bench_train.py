@@ -34,6 +34,10 @@ SHAPES = {  # Qwen2.5-Coder: hidden, intermediate, layers, heads, key-value head
     "1.5b": (1536, 8960, 28, 12, 2, True),
     "7b": (3584, 18944, 28, 28, 4, False),
 }
+MARKED_CHATML = (  # for tokenizers whose template trl cannot mark itself (SmolLM2)
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' }}{% if m['role'] == 'assistant' %}"
+    "{% generation %}{{ m['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\\n' }}{% else %}"
+    "{{ m['content'] + '<|im_end|>\\n' }}{% endif %}{% endfor %}")
 Row = dict[str, Any]
 
 
@@ -263,6 +267,7 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     from peft import LoraConfig
     from transformers import AutoTokenizer, TrainerCallback
     from trl import SFTConfig, SFTTrainer
+    from trl.chat_template_utils import get_training_chat_template
 
     from pandora_train.train.config import LINEAR
 
@@ -271,6 +276,11 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     batch = arguments.branches * arguments.databases
     bf16 = arguments.precision == "bf16"
     rows_each = 4
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    try:
+        get_training_chat_template(tokenizer)
+    except ValueError:
+        tokenizer.chat_template = MARKED_CHATML
     with tempfile.TemporaryDirectory() as out:
         options = SFTConfig(
             output_dir=out, report_to=[], save_strategy="no", logging_steps=1, num_train_epochs=1,
@@ -292,7 +302,7 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
             on_train_end = on_step_begin
 
         trainer = SFTTrainer(model=folder, args=options, train_dataset=data, callbacks=[Timer()],
-                             processing_class=AutoTokenizer.from_pretrained(tokenizer_folder),
+                             processing_class=tokenizer,
                              peft_config=LoraConfig(r=8, lora_alpha=16, target_modules=LINEAR))
         forward = trainer.compute_loss
 

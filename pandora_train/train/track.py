@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from pandora_train.config import Config
+from pandora_train.records import content_id
 from pandora_train.runs import append_line
 
 SHOWN = ("loss", "held_out_loss", "rows_per_s")
@@ -26,7 +27,8 @@ SHOWN = ("loss", "held_out_loss", "rows_per_s")
 class Tracker:
     """Progress bar, ``metrics.jsonl`` and, if asked, W&B. Silent where ``active`` is false (other ranks)."""
 
-    def __init__(self, run: Path, total: int, done: int, config: Config, wandb: str, name: str,
+    def __init__(self, run: Path, total: int, done: int, config: Config,
+                 wandb: Literal["off", "offline", "online"], name: str,
                  active: bool) -> None:
         self.file, self.active = run / "metrics.jsonl", active
         self._wandb: Any = None
@@ -38,8 +40,9 @@ class Tracker:
         if active and wandb != "off":
             import wandb as client
 
-            self._wandb = client.init(project="pandora_train", name=name, dir=str(run), mode=wandb,  # type: ignore[arg-type]
-                                      id=run.name, resume="allow", config=config.model_dump(mode="json"))
+            self._wandb = client.init(project="pandora_train", name=name, dir=str(run), mode=wandb,
+                                      id=content_id(str(run)), resume="allow",
+                                      config=config.model_dump(mode="json"))
 
     def __enter__(self) -> Tracker:
         self._progress.start()

@@ -39,6 +39,14 @@ def conversation(group: str, n: int, corrected: bool = False) -> list[dict[str, 
     return messages
 
 
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Tiny products gain nothing from threads that wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

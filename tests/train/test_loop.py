@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,35 +21,7 @@ from pandora_train.train import MergeConfig, TrainConfig, merge, train
 from pandora_train.train.loop import Loop
 from pandora_train.train.plan import make_plan
 
-WORKER = """
-import sys, torch
-from accelerate import Accelerator
-from pathlib import Path
-from pandora_train.config import load
-from pandora_train.train import TrainConfig
-from pandora_train.train.base import load_adapted, load_tokenizer
-from pandora_train.train.encode import encode_rows
-from pandora_train.train.loop import Loop
-from pandora_train.train.rows import read_rows
-from pandora_train.train.shard import full
-
-out, *settings = sys.argv[1:]
-torch.set_num_threads(1)
-config = load(TrainConfig, None, settings)
-accelerator = Accelerator(cpu=True)
-tokenizer = load_tokenizer(config.model)
-samples, _ = encode_rows(read_rows(config.data), tokenizer, config.max_tokens)
-model = load_adapted(config.model, config, accelerator.device)
-torch.manual_seed(7)
-for name, parameter in model.named_parameters():
-    if "lora_B" in name:
-        torch.nn.init.normal_(parameter, std=0.1)
-loop = Loop(config, model, tokenizer, accelerator, Path(out).parent, samples, [])
-loss = loop.accumulate(samples[:8], sum(s.targets for s in samples[:8]))
-grads = full([p.grad for p in loop.parameters])
-if accelerator.is_main_process:
-    torch.save({"loss": loss, "grads": grads}, out)
-"""
+from .worker import gradients
 
 
 @pytest.fixture
@@ -111,30 +85,64 @@ def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainC
     assert steps == sorted(steps)
 
 
-@pytest.mark.slow
+def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-5)
+    for a, b in zip(found["grads"], wanted["grads"], strict=True):
+        assert b.norm() > 0
+        assert (a - b).norm() / b.norm() <= 1e-5
+
+
 def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
-    """1 process x 8 rows, 2 x 4 (torchrun, gloo), sharded, and accumulation: gradients to 1e-5."""
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
-    settings = [f"data={config().data}", f"model={config().model}", "precision=fp32", "lora.rank=4"]
+    """1 process x 8 rows, 2 x 4 (gloo), 2 sharded, and accumulation: gradients to 1e-5."""
+    made = config()
+    settings = [f"data={made.data}", f"model={made.model}", "precision=fp32", "lora.rank=4"]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pandora_train.train.loop", "peft", "transformers", "accelerate"])
+
+    def run(name: str, processes: int, *extra: str) -> Any:
+        out = str(tmp_path / f"{name}.pt")
+        address = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        environments = [address | {"RANK": str(r), "LOCAL_RANK": str(r)} if processes > 1 else {}
+                        for r in range(processes)]
+        children = [context.Process(target=gradients, args=(out, [*settings, *extra], e)) for e in environments]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(300)
+            assert child.exitcode == 0
+        found = torch.load(out)
+        assert found["processes"] == processes
+        return found
+
+    one = run("one", 1, "micro_tokens=4096")
+    assert_same(run("accumulated", 1, "micro_tokens=300"), one)
+    assert_same(run("two", 2, "micro_tokens=4096"), one)
+    assert_same(run("sharded", 2, "micro_tokens=300", "shard=true"), one)
+
+
+@pytest.mark.slow
+def test_torchrun_agrees_with_one_process(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    made = config()
+    settings = [f"data={made.data}", f"model={made.model}", "precision=fp32", "lora.rank=4"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"}
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29571"]
-    runs = {"one": ([sys.executable], ["micro_tokens=4096"]),
-            "accumulated": ([sys.executable], ["micro_tokens=300"]),
-            "two": (torchrun, ["micro_tokens=4096"]),
-            "sharded": (torchrun, ["micro_tokens=300", "shard=true"])}
-    found = {}
-    for name, (launcher, extra) in runs.items():
-        out = tmp_path / f"{name}.pt"
-        done = subprocess.run([*launcher, str(script), str(out), *settings, *extra], env=environment,
-                              capture_output=True, text=True, timeout=300)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port",
+              str(free_port())]
+    found = []
+    for launcher in ([sys.executable], launch):
+        out = tmp_path / "gradients.pt"
+        done = subprocess.run([*launcher, str(Path(__file__).parent / "worker.py"), str(out), *settings],
+                              env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-2000:]
-        found[name] = torch.load(out)
-    for name in ("accumulated", "two", "sharded"):
-        assert found[name]["loss"] == pytest.approx(found["one"]["loss"], rel=1e-5)
-        for a, b in zip(found[name]["grads"], found["one"]["grads"], strict=True):
-            assert b.norm() > 0
-            assert (a - b).norm() / b.norm() <= 1e-5
+        found.append(torch.load(out))
+    assert found[1]["processes"] == 2
+    assert_same(found[1], found[0])
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
 
 
 def test_early_stop(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
