@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
+from pandora_train.errors import did_you_mean
 from pandora_train.evaluate.programs import (
     Profile,
     Schema,
@@ -112,7 +113,7 @@ def _failed(t: Trajectory, step: Step, execution: Execution, schema: Schema) -> 
             error.type in ("FileNotFoundError", "PermissionError") or "read_" in error.message):
         return "box", "reads a file", [*seen, "the code reads a file where the BOXes are loaded already"]
     missing = _MISSING.search(error.message)
-    if error.type == "NameError" and missing and missing[2] and _frame_like(missing[2], step.code):
+    if error.type == "NameError" and missing and missing[2] and _meant_as_box(missing[2], step.code, schema):
         known = ", ".join(schema) or "none"
         return "box", "invented BOX", [*seen, f"'{missing[2]}' is no BOX; the BOXes are {known}"]
     unread = _unread(step, schema)
@@ -132,22 +133,24 @@ def _failed(t: Trajectory, step: Step, execution: Execution, schema: Schema) -> 
 def _gold_boxes(t: Trajectory, schema: Schema) -> set[str]:
     """The BOXes that the gold program reads, by the names of the schema."""
     gold = gold_profile(t.gold) or Profile()
-    by_name = {box for box in schema if normal(box) in gold.boxes}
-    return by_name | {box for relation in gold.fields for box, _ in relation_homes(relation, schema)}
+    if t.gold.language == "sql":
+        return {box for box in schema if normal(box) in gold.boxes}
+    return {box for relation in gold.fields for box, _ in relation_homes(relation, schema)}
 
 
-def _frame_like(name: str, code: str) -> bool:
-    """Whether the code uses ``name`` as a frame and never sets it."""
+def _meant_as_box(name: str, code: str, schema: Schema) -> bool:
+    """Whether the code uses ``name`` as a frame, never sets it, and a BOX has nearly that name."""
     used = re.search(rf"\b{name}\s*[\[.]|merge\([^)]*\b{name}\b|concat\([^)]*\b{name}\b", code)
     made = re.search(rf"^\s*{name}\s*=[^=]|\bfor {name}\b|def {name}\b", code, re.MULTILINE)
-    return bool(used) and not made
+    near = did_you_mean(name.lower(), [box.lower() for box in schema])
+    return bool(used) and not made and bool(near)
 
 
 def _missing_field(kind: str, message: str, code: str) -> str:
     """The field that an exception says is missing, or an empty string."""
     if kind == "KeyError" or _NOT_THERE.search(message):
-        quoted = re.findall(r"'([^']+)'|\"([^\"]+)\"", message)
-        return next((a or b for a, b in quoted), "")
+        quoted = re.findall(r"'([^']+)'", message) or re.findall(r"\"([^\"]+)\"", message)
+        return quoted[0] if quoted else ""
     if kind == "UndefinedVariableError":
         found = re.search(r"name '([^']+)' is not defined", message)
         return found[1] if found else ""
@@ -189,19 +192,20 @@ def _against_gold(t: Trajectory, step: Step, schema: Schema, reference: str) -> 
         return None
     code = code_profile(step.code, schema)
     if t.gold.language == "sql":
-        return _against_names(t, gold, code)
+        return _against_names(t, gold, code, schema)
     found = _against_relations(t, gold, code, schema)
     if found is None and reference:
-        found = _against_names(t, code_profile(reference, schema), code)
+        found = _against_names(t, code_profile(reference, schema), code, schema)
     return found
 
 
-def _against_names(t: Trajectory, gold: Profile, code: Profile) -> Verdict:
-    """Both sides name BOXes and fields alike."""
-    missing = sorted(gold.boxes - code.boxes)
+def _against_names(t: Trajectory, gold: Profile, code: Profile, schema: Schema) -> Verdict:
+    """Both sides name BOXes and fields alike; SQL's double quotes may hold values, which are no fields."""
+    known = {normal(f) for fields in schema.values() for f in fields}
+    missing = sorted((gold.boxes & {normal(b) for b in schema}) - code.boxes)
     if missing:
         return "box", "missing BOX", [f"gold reads {', '.join(missing)}, the code does not"]
-    lacking = sorted(gold.fields - code.fields)
+    lacking = sorted((gold.fields & known) - code.fields)
     if lacking:
         return "field", "missing field", [f"gold uses {', '.join(lacking)}, the code does not"]
     return _intent(t, gold, code) or _logic(t, gold)
@@ -225,11 +229,12 @@ def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Sche
 
 
 def relation_homes(relation: str, schema: Schema) -> list[tuple[str, str]]:
-    """(BOX, field) pairs whose field names ``relation``: its full name, or its last words."""
+    """(BOX, field) pairs that hold ``relation``: a field of its last words in a BOX of its type."""
     words = relation.split(".")
     tails = {normal("_".join(words[-n:])) for n in range(1, len(words) + 1)}
-    return [(box, f) for box, names in schema.items() for f in names
-            if normal(f) in tails or re.sub(r"_(\d+|inverse|of|reverse)$", "", normal(f)) in tails]
+    kind = normal(words[-2]) if len(words) > 1 else ""
+    return [(box, f) for box, names in schema.items() for f in names if normal(f) in tails
+            and (not kind or re.search(rf"(^|_){kind}(_|$)", normal(box)))]
 
 
 def _intent(t: Trajectory, gold: Profile, code: Profile) -> Verdict | None:
@@ -281,8 +286,16 @@ def _by_answer(t: Trajectory) -> Verdict | None:
     """What answer and gold have in common."""
     gold = [a for a in t.gold.answers or () if a.strip()]
     answer = [c for row in t.rows or () for c in row if c is not None]
+    if gold and t.status == "empty":
+        hint = t.steps[-1].execution.hint if t.steps and t.steps[-1].execution else ""
+        return ("logic", "no such value", [hint]) if "no such value" in hint else None
     if not gold or not answer:
         return None
+    one_number = len(gold) == 1 and number(gold[0]) is not None
+    if one_number and answer == ["0"] and re.search(r"==|\.isin\(|\.contains\(", t.steps[-1].code):
+        return "logic", "no row is left", ["the code counts nothing: no row meets its conditions"]
+    if one_number and len(answer) > 1:
+        return "intent", "list for a number", [f"gold is one number, the answer lists {len(answer)} values"]
     shared = {g.strip().lower() for g in gold} & {a.strip().lower() for a in answer}
     if shared:
         return "logic", "part of the answer", [

@@ -34,7 +34,8 @@ def write_errors(folder: Path, samples: Sequence[Trajectory], schema: Callable[[
 def explain(trajectory: Trajectory, schema: str, example: Example | None) -> Diagnosis | None:
     """The error kind of one sample; the BOXes are built only where the sample alone does not decide."""
     found = diagnose(trajectory, schema)
-    if found is None or found.kind != "unknown" or example is None:
+    weak = found is not None and (found.kind == "unknown" or found.rule == "kind of answer")
+    if not weak or example is None:
         return found
     try:
         boxes = boxes_for(example.knowledge)

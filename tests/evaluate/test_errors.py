@@ -77,6 +77,9 @@ def test_right_and_unscored_answers_have_no_kind() -> None:
     ("for x in singer.Age:\n    y = z + x", ("NameError", "name 'z' is not defined"), "execution: NameError"),
     ("df = pd.read_csv('singer.csv')", ("FileNotFoundError", "no such file: singer.csv"), "box: reads a file"),
     ("for x in range(3):\n    y = z + x", ("NameError", "name 'z' is not defined"), "box: no BOX read"),
+    ("x = singer.Age\nresult = joined['Name']", ("NameError", "name 'joined' is not defined"),
+     "execution: NameError"),
+    ("result = singer[['Nation']]", ("KeyError", "\"['Nation'] not in index\""), "field: missing field"),
     ("result = singer[", ("SyntaxError", "'[' was never closed"), "execution: SyntaxError"),
     ("result = singer['Age'] + 'x'", ("TypeError", "unsupported operand"), "execution: TypeError"),
 ])
@@ -176,6 +179,13 @@ def test_injected_errors_beside_an_s_expression() -> None:
         assert kind(code, rows=[["Bob"]], gold=gold, schema=GRAPH, benchmark="grailqa") == expected
 
 
+def test_a_relation_path_names_fields_of_any_box() -> None:
+    gold = Gold(language="path", program="place_of_birth -> containedby", answers=("Ada",))
+    found = kind("result = person[['place_of_birth']].values.tolist()", rows=[["Bob"]], gold=gold, schema=GRAPH,
+                 benchmark="pathquestion")
+    assert found == "box: missing BOX"
+
+
 def test_a_relation_that_is_no_field_decides_nothing() -> None:
     gold = Gold(language="sexpr", program="(JOIN film.film.directed_by m.0abc)", answers=("Ada",))
     assert kind("result = person[['person']].values.tolist()", rows=[["Bob"]], gold=gold, schema=GRAPH,
@@ -191,6 +201,19 @@ def test_without_a_gold_program_the_answer_decides() -> None:
     assert wikitq([["3"]], "Ada") == "intent: kind of answer"
     assert wikitq([["Bob"]], "Ada") == "unknown: no rule"
     assert wikitq([["4"]], "3") == "unknown: no rule"
+    assert wikitq([["3"], ["4"]], "3") == "intent: list for a number"
+
+
+def test_a_count_of_nothing_is_a_condition_that_no_row_meets() -> None:
+    code = "result = [[len(Table[Table['a'] == 'x'])]]"
+    assert kind(code, rows=[["0"]], gold=answers("3"), benchmark="wikitq", schema="") == "logic: no row is left"
+
+
+def test_a_value_in_double_quotes_is_no_field() -> None:
+    sql = 'SELECT Name FROM singer WHERE Country = "France"'
+    found = kind("result = singer[singer['Country'] == 'france'][['Name']].values.tolist()", rows=[["x"]],
+                 gold=Gold(language="sql", program=sql), gold_rows=[["y"]])
+    assert found == "logic: same fields"
 
 
 def test_values_tell_an_unused_field() -> None:
