@@ -124,7 +124,7 @@ def turn_by_turn(runners: dict[str, Run], work: list[tuple[BoxSet, str]],
 
 def latency(runners: dict[str, Run], quick: bool) -> dict[str, Any]:
     """The empty program and the group-bys."""
-    repeats, few = (25, 2) if quick else (300, 8)
+    repeats, few = (20, 1) if quick else (300, 8)
     programs = {"empty": (table(6), "result = 1")}
     programs |= {f"group-by {rows:,} rows": (table(rows), GROUP_BY) for rows in (1_000, 10_000, 100_000)}
     return {name: turn_by_turn(runners, [program] * repeats, {"subprocess": few})
@@ -190,6 +190,14 @@ def spider_programs(folder: Path, limit: int) -> Iterator[tuple[BoxSet, str]]:
         yield known[name], code
 
 
+def spider(runners: dict[str, Run], folder: Path, quick: bool) -> dict[str, Any]:
+    """Gold programs over their own databases, frames sent each time."""
+    if not (folder / "dev.json").exists():
+        return {"left out": f"no Spider in {folder}"}
+    work = list(spider_programs(folder, 60 if quick else 650))
+    return {f"{len(work)} programs": turn_by_turn(runners, work, {"subprocess": 1 if quick else 10})}
+
+
 def resident(pids: list[int]) -> float:
     """Resident memory of processes in MiB."""
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
@@ -208,11 +216,13 @@ def below(pid: int) -> list[int]:
 
 
 HOSTILE = {
-    "while True: pass": "timeout", "import ctypes\nctypes.string_at(0)": "signal", "import os\nos._exit(0)": "exit",
-    "import os\nos.kill(os.getpid(), 9)": "signal", "import os\nos.closerange(0, 64)\nwhile True: pass": "signal",
-    "import os\nos.write(3, b'garbage' * 100)\nos._exit(0)": "bad_payload", "result = np.ones(10**10)": "error",
-    "result = ([i] for i in iter(int, 1))": "output_limit", "import os\nos.fork()": "error",
-    "open('/tmp/x', 'w')": "error", "import socket\nsocket.socket()": "error",
+    "while True: pass": "timeout", "import ctypes\nctypes.string_at(0)": "signal",
+    "import os\nos._exit(0)": "exit", "import os\nos.kill(os.getpid(), 9)": "signal",
+    "import os\nos.closerange(0, 64)\nwhile True: pass": "signal",
+    "import os\nos.write(3, b'garbage' * 100)\nos._exit(0)": "bad_payload",
+    "result = np.ones(10**10)": "error", "result = ([i] for i in iter(int, 1))": "output_limit",
+    "import os\nos.fork()": "error", "open('/tmp/x', 'w')": "error",
+    "import socket\nsocket.socket()": "error",
 }
 
 
@@ -251,7 +261,7 @@ def soak(count: int) -> dict[str, Any]:
 
 def show(name: str, found: dict[str, Any]) -> None:
     """One part as a small table."""
-    print(f"\n{name}")
+    print(f"\n{name}", flush=True)
     for key, value in found.items():
         if isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
             for inner, numbers in value.items():
@@ -262,42 +272,41 @@ def show(name: str, found: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure the parts asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="under a minute, fewer repetitions")
     parser.add_argument("--json", type=Path, help="write the figures here too")
-    parser.add_argument("--spider", type=Path, help="folder in Spider's layout (default: ../shared/data/spider)")
+    parser.add_argument("--spider", type=Path, help="folder in Spider's layout")
     parser.add_argument("--parts", default="cold,latency,throughput,spider,soak", help="comma-separated")
     options = parser.parse_args()
     parts = options.parts.split(",")
-    found: dict[str, Any] = {"load at start": os.getloadavg(), "cpus": os.cpu_count(), "quick": options.quick}
+    found: dict[str, Any] = {}
+
+    def keep(name: str, part: Any) -> None:
+        found[name] = part
+        show(name, part)
+        if options.json:
+            options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+    keep("machine", {"load": os.getloadavg(), "cpus": os.cpu_count(), "quick": options.quick})
     if "cold" in parts:
-        found["cold start, s"] = cold_start()
+        keep("cold start, s", cold_start())
     with Sandbox(SandboxConfig(workers=2, wall=60)) as sandbox:
         runners: dict[str, Run] = {"sandbox": sandbox.run, "exec": in_process, "subprocess": fresh_subprocess}
         peer = smolagents_executor()
         if isinstance(peer, str):
-            print(f"left out: {peer}")
+            keep("left out", {"smolagents": peer})
         else:
             runners["smolagents"] = peer
         if "latency" in parts:
-            found["latency"] = latency(runners, options.quick)
+            keep("latency", latency(runners, options.quick))
         if "throughput" in parts:
-            found["executions a second, two callers"] = throughput(
-                {n: r for n, r in runners.items() if n != "subprocess"}, options.quick)
+            warm = {n: r for n, r in runners.items() if n != "subprocess"}
+            keep("executions a second, two callers", throughput(warm, options.quick))
         if "spider" in parts:
             folder = options.spider or Path(__file__).resolve().parents[2] / "shared" / "data" / "spider"
-            if (folder / "dev.json").exists():
-                work = list(spider_programs(folder, 60 if options.quick else 650))
-                found["Spider programs"] = {
-                    f"{len(work)} programs": turn_by_turn(runners, work, {"subprocess": 2 if options.quick else 10})}
-            else:
-                print(f"left out: no Spider in {folder}")
+            keep("Spider programs", spider(runners, folder, options.quick))
     if "soak" in parts:
-        found["soak"] = soak(200 if options.quick else 5000)
-    for name, part in found.items():
-        show(name, part) if isinstance(part, dict) else print(f"{name}: {part}")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        keep("soak", soak(200 if options.quick else 5000))
 
 
 if __name__ == "__main__":
