@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -43,7 +44,8 @@ class Sandbox:
         self._closed = False
         self._zygote = self._start()
         try:
-            self._capabilities = probes.probe(self.config, self._zygote.layers, self.run)
+            patient = functools.partial(self.run, wall=max(60.0, self.config.wall))  # also on a busy machine
+            self._capabilities = probes.probe(self.config, self._zygote.layers, patient)
             probes.insist(self.config, self._capabilities)
         except BaseException:
             self.close()
