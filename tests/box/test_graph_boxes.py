@@ -210,6 +210,6 @@ def test_rdf_names_types_and_languages(tmp_path: Path) -> None:
 def test_nodes_with_several_types_keep_them_as_a_field(tmp_path: Path) -> None:
     file = tmp_path / "g.ttl"
     file.write_text("@prefix : <http://example.org/> . :a a :X, :Y ; :p :b . :b a :X ; :p :a .")
-    boxes = boxes_for(GraphKnowledge(store=str(file), topics=("a",), hops=1))
+    boxes = boxes_for(GraphKnowledge(store=str(file), topics=("a",), hops=2))
     rows = {row for b in boxes for row in cells(b.frame[[b.frame.columns[0], "type"]])}
     assert rows == {("a", "X"), ("a", "Y"), ("b", "X")}
