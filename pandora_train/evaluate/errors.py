@@ -217,11 +217,10 @@ def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Sche
         homes = relation_homes(relation, schema)
         if not homes:
             unplaced.append(relation)
+        elif not any(normal(box) in code.boxes for box, _ in homes):
+            names = ", ".join(box for box, _ in homes)
+            return "box", "missing BOX", [f"gold follows {relation} of {names}, which the code does not read"]
         elif not any(normal(field) in code.fields for _, field in homes):
-            names = [box for box, _ in homes]
-            if not any(normal(box) in code.boxes for box in names):
-                return "box", "missing BOX", [f"gold follows {relation}, a field of {', '.join(names)}; "
-                                              "the code reads none of them"]
             return "field", "missing field", [f"gold follows {relation}; the code uses no field for it"]
     if unplaced:
         return None  # the relation has another name in the BOXes, or was not extracted
