@@ -187,6 +187,13 @@ class PromptPart(Record):
     key: str
 
 
+class PartText(Record):
+    """The text of a prompt part; each is stored once a run."""
+
+    key: str
+    text: str
+
+
 class Trajectory(Record):
     """One question followed to its answer."""
 

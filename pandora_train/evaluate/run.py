@@ -11,12 +11,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from pandora_train.agent import Agent, AgentConfig
 from pandora_train.box import boxes_for
 from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
+from pandora_train.evaluate.explain import write_errors
 from pandora_train.evaluate.stats import summarise
 from pandora_train.evaluate.suite import suite_score
 from pandora_train.ground import Grounder
@@ -24,7 +23,7 @@ from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import RetrievalConfig, open_memory
 from pandora_train.metrics import as_text, gold_rows, score
 from pandora_train.prompt import Prompt, template_hash
-from pandora_train.records import Example, Trajectory, content_id
+from pandora_train.records import Example, PartText, Trajectory, content_id
 from pandora_train.runs import Run, progress, write_json
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sources import DataConfig, load
@@ -49,17 +48,11 @@ class EvaluateConfig(Config):
 
 SHOWN = 200  # gold rows kept beside an answer, for reading
 
-class PartText(BaseModel):
-    """One prompt part, stored once a run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    key: str
-    text: str
-
 
 def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
-    """Answer and score all questions; writes ``samples.jsonl``, ``parts.jsonl``, ``results.json``.
+    """Answer and score all questions.
 
+    Writes ``samples.jsonl`` and ``parts.jsonl`` as it goes, then ``results.json`` and ``errors.jsonl``.
     Raises :class:`UserError` at the end when machinery failures left samples unfinished.
     """
     examples = [e for data in config.data for e in load(data)]
@@ -72,10 +65,18 @@ def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
     samples = run.read("samples.jsonl", Trajectory)
     results = summarise(samples) | _about(config, samples, examples, failures)
     write_json(run.path / "results.json", results)
+    parts = {p.key: p.text for p in run.read("parts.jsonl", PartText)}
+    ground = Grounder(config.retrieval)
+    write_errors(run.path, samples, lambda t: _schema(t, parts), [ground(e) for e in examples])
     if failures:
         raise UserError(f"{len(failures)} samples unfinished by failures of the machinery, first: "
                         f"{failures[0]}; run again with --resume")
     return results
+
+
+def _schema(trajectory: Trajectory, parts: dict[str, str]) -> str:
+    """The BOX schemas that a sample's prompt showed."""
+    return "\n".join(parts[p.key] for p in trajectory.prompt if p.kind == "boxes")
 
 
 def _refuse_repeats(examples: list[Example]) -> None:

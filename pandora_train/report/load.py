@@ -14,15 +14,8 @@ import yaml
 from pandora_train.errors import UserError, did_you_mean
 from pandora_train.evaluate.errors import Diagnosis, diagnose
 from pandora_train.evaluate.stats import summarise
-from pandora_train.records import Record, Trajectory, Usage
+from pandora_train.records import PartText, Trajectory, Usage
 from pandora_train.runs import read_jsonl
-
-
-class PartText(Record):
-    """One piece of a prompt, stored once per run."""
-
-    key: str
-    text: str
 
 
 @dataclass(frozen=True)
