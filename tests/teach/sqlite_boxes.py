@@ -40,6 +40,7 @@ def run(code: str, boxes: BoxSet) -> list[tuple[Any, ...]]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", "You are merging on int and float columns", UserWarning)
         exec(compile(code, "<compiled>", "exec"), names)
     return [tuple(map(_plain, row)) for row in names["result"]]
 

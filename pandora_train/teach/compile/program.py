@@ -47,6 +47,16 @@ class Writer:
             self.sentences.append(sentence)
         self.lines.extend(lines)
 
+    def mark(self) -> tuple[int, int, set[str]]:
+        """What is written so far, for :meth:`take_back`."""
+        return len(self.lines), len(self.sentences), set(self.taken)
+
+    def take_back(self, mark: tuple[int, int, set[str]]) -> None:
+        """Forget everything written since ``mark``."""
+        del self.lines[mark[0]:]
+        del self.sentences[mark[1]:]
+        self.taken = set(mark[2])
+
     def compiled(self) -> Compiled:
         """The finished program."""
         reasoning = "\n".join(f"{n}. {s}" for n, s in enumerate(self.sentences, 1))

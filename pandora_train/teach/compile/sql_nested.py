@@ -140,12 +140,14 @@ def _exists_by_key(scope: Scope, query: exp.Expression, positive: bool) -> Mask 
         return None
     rest, inner, outer = split
     rest.set("expressions", [inner.copy()])
+    before = scope.context.writer.mark()
     try:
         relation = _attempt(scope, rest)
     except Correlated:
         return None
     column = relation.outputs[0]
     if (column.kind == "text") != (outer.kind == "text"):
+        scope.context.writer.take_back(before)
         return None
     values = f"{relation.frame.var}[{column.name!r}]"
     if column.nullable and outer.nullable:
@@ -167,12 +169,14 @@ def _correlated_aggregate(scope: Scope, query: exp.Expression) -> Value | None:
         return None
     rest.set("expressions", [inner.copy(), target.copy()])
     rest.set("group", exp.Group(expressions=[inner.copy()]))
+    before = scope.context.writer.mark()
     try:
         relation = _attempt(scope, rest)
     except Correlated:
         return None
     key, found = relation.outputs
     if (key.kind == "text") != (outer.kind == "text") or (key.nullable and outer.nullable):
+        scope.context.writer.take_back(before)
         return None
     subject = column_value(scope.frame, outer)
     code = f"{subject.code}.map({relation.frame.var}.set_index({key.name!r})[{found.name!r}])"
@@ -197,7 +201,10 @@ def _scalar_per_row(scope: Scope, query: exp.Expression) -> Value:
         return _first(replace(relation, frame=relation.frame.named(relation.frame.var, True)))
 
     code = _per_row(scope, query, cell)
-    return Value(code, kinds[0][0], "that value", True, affinity=kinds[0][1])
+    kind, affinity = kinds[0]
+    if kind in ("int", "float"):  # one kind of missing value, whatever the loop collects
+        code = code.removesuffix(")") + ", dtype='Float64')"
+    return Value(code, kind, "that value", True, affinity=affinity)
 
 
 def _per_row(scope: Scope, query: exp.Expression, cell: Callable[[str, Relation], str]) -> str:
@@ -216,12 +223,9 @@ def _per_row(scope: Scope, query: exp.Expression, cell: Callable[[str, Relation]
 
 def _attempt(scope: Scope, query: exp.Expression) -> Relation:
     """Compile as if it were not correlated; when it is, what was written is taken back."""
-    writer = scope.context.writer
-    before = len(writer.lines), len(writer.sentences), set(writer.taken)
+    before = scope.context.writer.mark()
     try:
         return scope.context.query(scope.context, query.unnest(), scope)
     except Correlated:
-        del writer.lines[before[0]:]
-        del writer.sentences[before[1]:]
-        writer.taken = before[2]
+        scope.context.writer.take_back(before)
         raise

@@ -213,7 +213,8 @@ def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[Key], Scope
             part, scope = assigned(scope, numbers_only(part), f"{part.english}_number")
             missing_first = down  # text, missing here, is the largest
         assert part.column is not None
-        keys.append(Key(part.column, part.column.name, down, missing_first))
+        if part.column.name not in [k.column.name for k in keys]:
+            keys.append(Key(part.column, part.column.name, down, missing_first))
     return keys, scope
 
 

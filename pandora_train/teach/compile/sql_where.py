@@ -66,7 +66,7 @@ def compare(left: Value, right: Value, symbol: str) -> Mask:
     if right.kind == "mixed" and symbol not in ("==", "!="):
         raise Unsupported("mixed column compared", english)
     left, right = same_type(left, right, symbol)
-    missing = any(v.nullable and v.kind == "int" and not v.scalar for v in (left, right))
+    missing = any(v.nullable and v.numeric and not v.scalar for v in (left, right))
     mask = Mask(f"{left.operand} {symbol} {right.operand}", english, missing=missing, scalar=left.scalar)
     if mixed:  # SQLite sorts text after all numbers
         stored = left.code.removeprefix("pd.to_numeric(").removesuffix(", errors='coerce')")
@@ -103,7 +103,7 @@ def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     low, high = same_type(subject, low, ">=")[1], same_type(subject, high, "<=")[1]
     return Mask(f"{subject.operand}.between({low.code}, {high.code})",
                 f"{subject.english} is between {low.english} and {high.english}", tight=True,
-                missing=subject.nullable and subject.kind == "int")
+                missing=subject.nullable and subject.numeric)
 
 
 def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
