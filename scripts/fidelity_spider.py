@@ -13,6 +13,7 @@ from typing import Any
 
 from pandora_train.box import boxes_for
 from pandora_train.errors import UserError
+from pandora_train.metrics import gold_rows
 from pandora_train.records import Example
 from pandora_train.runs import progress
 from pandora_train.sandbox import Sandbox
@@ -55,13 +56,20 @@ def _outcome(example: Example, runner: Sandbox) -> Outcome:
     try:
         program = compile_label(example, boxes)
     except Unsupported as e:
-        return Outcome(example, "unsupported", str(e))
+        return Outcome(example, "unsupported" if _executes(example) else "gold_fails", str(e))
     compile_ms = (time.thread_time() - start) * 1000
     try:
         verdict = verify(example, boxes, program, runner)
     except UserError as e:
         return Outcome(example, "gold_fails", str(e), compile_ms)
     return Outcome(example, verdict.status, verdict.cause, compile_ms)
+
+
+def _executes(example: Example) -> bool:
+    try:
+        return gold_rows(example) is not None
+    except UserError:
+        return False
 
 
 def _figures(found: Sequence[Outcome]) -> dict[str, Any]:
