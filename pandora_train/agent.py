@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from pydantic import NonNegativeInt
+
 from pandora_train.box.box import BoxSet
 from pandora_train.config import Config
 from pandora_train.errors import PromptTooLong
@@ -26,7 +28,7 @@ class AgentConfig(Config):
     """How a question is worked on."""
 
     prompt: PromptConfig = PromptConfig()
-    rounds: int = 3
+    rounds: NonNegativeInt = 3
     """L: how often an error or an empty result is fed back; 0 asks once (the ablation "- EG")."""
 
 

@@ -47,19 +47,20 @@ def ask(config: AskConfig, question: str, path: str, topics: tuple[str, ...] = (
     from rich.console import Console
     from rich.syntax import Syntax
     from rich.table import Table
+    from rich.text import Text
 
     trajectory = answer(config, question, path, topics)
     console = Console()
     for step in trajectory.steps:
-        console.print(step.reasoning or step.reply)
+        console.print(step.reasoning or step.reply, markup=False)
         if step.code:
             console.print(Syntax(step.code, "python", word_wrap=True))
         if step.feedback:
-            console.print(f"[yellow]{step.feedback}[/yellow]")
+            console.print(step.feedback, style="yellow", markup=False)
     if trajectory.rows is None:
         console.print(f"[red]no answer ({trajectory.status})[/red]")
         return
     table = Table(show_header=False)
-    for row in trajectory.rows:
-        table.add_row(*("" if cell is None else cell for cell in row))
+    for row in trajectory.rows:  # cells are data, not markup
+        table.add_row(*(Text("" if cell is None else cell) for cell in row))
     console.print(table)

@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Questions over tables, databases and knowledge graphs, distilled into a small local model.",
 )
 
+INTERRUPTED = 130  # what typer makes of Ctrl-C
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="The stage's config file.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE ...", help="Change config keys.")]
 RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder (default: by config name).")]
@@ -36,9 +37,10 @@ def main() -> NoReturn:
     except MachineryError as e:
         print(f"failed: {e} (nothing finished is lost; run again with --resume)", file=sys.stderr)
         sys.exit(3)
-    except KeyboardInterrupt:
-        print("interrupted; run again with --resume to continue", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as e:
+        if e.code == INTERRUPTED:
+            print("interrupted; what is finished is kept (stages continue with --resume)", file=sys.stderr)
+        raise
     sys.exit(0)
 
 

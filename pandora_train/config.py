@@ -36,7 +36,6 @@ class _Loader(yaml.SafeLoader):
     """PyYAML follows YAML 1.1, where ``1e-4`` is a string; ours reads it as a number."""
 
 
-
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(\d[\d_]*(\.[\d_]*)?|\.[\d_]+)[eE][-+]?\d+$"),
@@ -76,7 +75,11 @@ def _read(path: str | Path) -> dict[str, Any]:
     if not file.is_file():
         near = did_you_mean(file.name, [p.name for p in file.parent.glob("*.yaml")])
         raise UserError(f"no config file {file}{near}")
-    data = _parse(file.read_text(encoding="utf-8"), str(file))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is not UTF-8 text") from None
+    data = _parse(text, str(file))
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -87,7 +90,7 @@ def _read(path: str | Path) -> dict[str, Any]:
 def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: a date such as 2024-13-45
         raise UserError(f"{where}: not valid YAML ({str(e).splitlines()[0]})") from None
 
 

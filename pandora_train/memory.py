@@ -6,6 +6,7 @@ file, keyed by encoder and text.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeInt
 
 from pandora_train.config import Config
 from pandora_train.errors import UserError
@@ -101,16 +103,16 @@ class RetrievalConfig(Config):
 
     memory: str = ""
     """Memory file (``memory.jsonl``) or the annotate run folder that holds one; empty: no demonstrations."""
-    k: int = 10
+    k: NonNegativeInt = 10
     """Demonstrations a question (K = 10 in the paper)."""
     scope: Literal["shared", "own"] = "shared"
     """``shared`` takes the nearest of all tasks; ``own`` only the question's benchmark (ablation "- SD")."""
     order: Literal["nearest", "random"] = "nearest"
     """``random`` draws demonstrations by a hash of the question's id (ablation "- SR")."""
-    longest: int = 0
+    longest: NonNegativeInt = 0
     """Entries whose schemas are longer than this many characters are passed over (0: none): wide databases
     fill the prompt with fields that the question does not need."""
-    relations: int = 0
+    relations: NonNegativeInt = 0
     """R*: the relations of a graph question's neighbourhood nearest to the question; 0 keeps all."""
     encoder: str = EMBEDDED
     """Question encoder; with a hub, the paper's ``BAAI/bge-large-en-v1.5``."""
@@ -157,7 +159,7 @@ class Memory:
             return np.asarray(np.load(file), dtype=np.float32)
         vectors = self.encoder(texts)
         if file:
-            temporary = file.with_name(f".{file.name}.tmp.npy")
+            temporary = file.with_name(f".{file.stem}.{os.getpid()}.tmp.npy")
             np.save(temporary, vectors)
             temporary.replace(file)
         return vectors

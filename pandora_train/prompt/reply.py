@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Format = Literal["json", "fenced"]
-_FENCE = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[ \t]*([\w+.-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PYTHON = {"", "python", "python3", "py"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ def write_reply(reasoning: str, code: str, format: Format) -> str:
 
 def parse_reply(text: str, format: Format, finish: Literal["stop", "length"] = "stop") -> ParsedReply:
     """Read a reply. Whatever the model wrote gives a record, never an exception."""
+    text = _encodable(text)
     parsed = _parse_json(text) if format == "json" else _parse_fenced(text, finish)
     if finish == "length" and parsed.problem:
         return ParsedReply(parsed.reasoning, "", "it was cut off at the token limit before the code ended; "
@@ -37,12 +39,12 @@ def parse_reply(text: str, format: Format, finish: Literal["stop", "length"] = "
 
 
 def _parse_fenced(text: str, finish: str) -> ParsedReply:
-    blocks = list(_FENCE.finditer(text))
+    blocks = [b for b in _FENCE.finditer(text) if b[1].lower() in _PYTHON]
     if not blocks:
         return ParsedReply(text.strip(), "", "it has no ```python code block")
-    chosen = next((b for b in reversed(blocks) if "result" in b[1]), blocks[-1])
+    chosen = next((b for b in reversed(blocks) if "result" in b[2]), blocks[-1])
     reasoning = text[: blocks[0].start()].strip()
-    code = chosen[1].strip("\n").rstrip()
+    code = chosen[2].strip("\n").rstrip()
     if finish == "length" and not chosen[0].rstrip().endswith("```"):
         return ParsedReply(reasoning, "", "the code block has no end")
     if not code.strip():
@@ -56,8 +58,8 @@ def _parse_json(text: str) -> ParsedReply:
         return ParsedReply(text.strip(), "", "it is not a JSON object with the keys reasoning and code")
     try:
         data, _ = json.JSONDecoder(strict=False).raw_decode(text[start:])
-    except (json.JSONDecodeError, RecursionError) as e:
-        message = str(e).split(":")[0] if isinstance(e, json.JSONDecodeError) else "nested too deeply"
+    except (ValueError, RecursionError) as e:  # a plain ValueError: a number of thousands of digits
+        message = str(e).split(":")[0] if isinstance(e, ValueError) else "nested too deeply"
         return ParsedReply("", "", f"it is not valid JSON ({message})")
     code, reasoning = data.get("code"), data.get("reasoning", "")
     if isinstance(reasoning, list):
@@ -65,4 +67,10 @@ def _parse_json(text: str) -> ParsedReply:
     if not isinstance(code, str) or not code.strip():
         return ParsedReply(str(reasoning), "", "its key code must hold Python code as a string")
     fenced = _FENCE.search(code)
-    return ParsedReply(str(reasoning), (fenced[1] if fenced else code).strip("\n").rstrip())
+    code = (fenced[2] if fenced else code).strip("\n").rstrip()
+    return ParsedReply(_encodable(str(reasoning)), _encodable(code))
+
+
+def _encodable(text: str) -> str:
+    """``text`` without lone surrogates (JSON's ``\\ud800``), which no file and no prompt can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -7,15 +7,17 @@ question, ``memory.jsonl`` holds what was kept; a rerun skips finished questions
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import PositiveInt
+
 from pandora_train.agent import Agent, AgentConfig, topics_of
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.config import Config
-from pandora_train.errors import UserError
+from pandora_train.errors import MachineryError, UserError
 from pandora_train.ground import Grounder
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn
@@ -47,7 +49,7 @@ class AnnotateConfig(Config):
     """Keep compiled labels that give gold but that changed data could not check."""
     sandbox: SandboxConfig = SandboxConfig()
     """Limits of generated code."""
-    workers: int = 2
+    workers: PositiveInt = 2
     """Questions in flight."""
 
 
@@ -66,15 +68,17 @@ class Attempt(Record):
 def annotate(config: AnnotateConfig, run: Run) -> Path:
     """Annotate all configured questions; returns the memory file.
 
-    Raises :class:`UserError` when nothing at all was kept.
+    Raises :class:`UserError` when nothing at all was kept, or failures of the machinery left questions
+    unfinished.
     """
     done = {a.id for a in run.read("attempts.jsonl", Attempt)}
     examples = [e for data in config.data for e in load(data)]
+    left = list({e.id: e for e in examples if e.id not in done}.values())
     with Sandbox(config.sandbox) as runner:
         if config.teacher == "compile":
-            _each(config, run, "compile", examples, done, lambda e: _compile(e, runner, config))
+            _each(config, run, "compile", left, lambda e: _compile(e, runner, config))
         else:
-            _ask(config, run, examples, done, runner)
+            _ask(config, run, left, {e.id for e in examples if _is_first(e)}, runner)
     _summary(run)
     memory = run.path / "memory.jsonl"
     if not memory.exists():
@@ -82,14 +86,17 @@ def annotate(config: AnnotateConfig, run: Run) -> Path:
     return memory
 
 
-def _each(config: AnnotateConfig, run: Run, title: str, examples: Iterable[Example], done: set[str],
+def _each(config: AnnotateConfig, run: Run, title: str, left: list[Example],
           attempt: Callable[[Example], tuple[Attempt, Entry | None]]) -> None:
-    left = [e for e in examples if e.id not in done]
-
     ground = Grounder(config.retrieval)
+    failures: list[str] = []
 
     def one(example: Example) -> None:
-        record, entry = attempt(ground(example))
+        try:
+            record, entry = attempt(ground(example))
+        except MachineryError as e:
+            failures.append(f"{example.id}: {e}")
+            return
         if entry is not None:  # memory first: a kill in between repeats the attempt, and loses nothing
             run.append("memory.jsonl", entry)
         run.append("attempts.jsonl", record)
@@ -97,6 +104,9 @@ def _each(config: AnnotateConfig, run: Run, title: str, examples: Iterable[Examp
     with ThreadPoolExecutor(config.workers) as pool:
         for _ in progress(pool.map(one, left), title, len(left)):
             pass
+    if failures:
+        raise UserError(f"{len(failures)} questions unfinished by failures of the machinery, first: "
+                        f"{failures[0]}; run again with --resume")
 
 
 def _compile(example: Example, runner: Runner, config: AnnotateConfig) -> tuple[Attempt, Entry | None]:
@@ -116,20 +126,27 @@ def _compile(example: Example, runner: Runner, config: AnnotateConfig) -> tuple[
     return record("kept", verdict.status), entry
 
 
-def _ask(config: AnnotateConfig, run: Run, examples: list[Example], done: set[str], runner: Runner) -> None:
-    """Two stages: databases with their SQL as help, then the rest with the first stage as demonstrations."""
+def _is_first(example: Example) -> bool:
+    return example.gold.language == "sql"
+
+
+def _ask(config: AnnotateConfig, run: Run, left: list[Example], first: set[str], runner: Runner) -> None:
+    """Two stages: databases with their SQL as help, then the rest with the first stage as demonstrations.
+
+    ``first``: ids of the first stage, so that a resumed second stage sees the demonstrations it began with.
+    """
     if config.llm is None:
         raise UserError("teacher: llm needs a model, for example llm.kind=openai llm.model=gpt-4o-mini")
     llm = open_llm(config.llm)
     agent = Agent(llm, runner, config.agent)
     try:
-        first = [e for e in examples if e.gold.language == "sql"]
-        _each(config, run, "databases", first, done, lambda e: _taught(e, agent, None, config))
-        entries = run.read("memory.jsonl", Entry)
+        databases = [e for e in left if _is_first(e)]
+        _each(config, run, "databases", databases, lambda e: _taught(e, agent, None, config))
+        entries = list({e.id: e for e in run.read("memory.jsonl", Entry) if e.id in first}.values())
         encoder = SentenceEncoder(config.retrieval.encoder)
         memory = Memory(entries, encoder, run.path) if entries else None
-        rest = [e for e in examples if e.gold.language != "sql"]
-        _each(config, run, "tables and graphs", rest, done, lambda e: _taught(e, agent, memory, config))
+        rest = [e for e in left if not _is_first(e)]
+        _each(config, run, "tables and graphs", rest, lambda e: _taught(e, agent, memory, config))
     finally:
         llm.close()
 
@@ -138,7 +155,7 @@ def _taught(example: Example, agent: Agent, memory: Memory | None,
             config: AnnotateConfig) -> tuple[Attempt, Entry | None]:
     boxes = boxes_for(example.knowledge)
     near = memory.demonstrations(example, config.retrieval) if memory else []
-    label = ("SQL", example.gold.program) if example.gold.language == "sql" else ("", "")
+    label = ("SQL", example.gold.program) if _is_first(example) else ("", "")
 
     def check(rows: tuple[Row, ...]) -> str:
         return "" if is_right(example, rows) else "it is not the expected answer"
@@ -162,11 +179,12 @@ def _entry(example: Example, turns: list[Turn], boxes: str, provenance: dict[str
 
 
 def program_id(example: Example) -> str:
-    """Content id of the label, white space and case aside; a database's own, a graph's whatever its topic."""
+    """Content id of the label, white space and case aside; a database's or table's own, a graph's whatever
+    its topic."""
     gold = example.gold
     if not gold.program:
         return ""
-    scope = example.group if gold.language in ("sql", "steps") else ""
+    scope = example.group if gold.language in ("sql", "steps", "squall") else ""
     return content_id(gold.language, scope, " ".join(gold.program.lower().split()))
 
 

@@ -42,3 +42,17 @@ def test_print_config_resolves_and_stops(pytestconfig, tmp_path):
     assert "workers: 7" in done.stdout
     assert "wall: 10.0" in done.stdout
     assert not (tmp_path / "r").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys):
+    from pandora_train import cli, doctor
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "doctor", interrupt)
+    monkeypatch.setattr(sys, "argv", ["pandora", "doctor"])
+    with pytest.raises(SystemExit) as e:
+        cli.main()
+    assert e.value.code == 130
+    assert "--resume" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_wrong_value_names_its_key():
         load(Stage, None, ["lora.rank=many"])
 
 
-@pytest.mark.parametrize("item", ["lr", "=3", "lr=[1"])
+@pytest.mark.parametrize("item", ["lr", "=3", "lr=[1", "lr=2024-13-45"])
 def test_broken_override_is_a_user_error(item):
     with pytest.raises(UserError):
         load(Stage, None, [item])
@@ -50,6 +50,13 @@ def test_missing_file_suggests_the_nearest(tmp_path):
     (tmp_path / "tiny.yaml").write_text("lr: 1\n")
     with pytest.raises(UserError, match=r"tiny\.yaml"):
         load(Stage, tmp_path / "tinny.yaml")
+
+
+def test_a_config_file_that_is_not_utf8_is_a_user_error(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_bytes("name: caf\u00e9\n".encode("latin-1"))
+    with pytest.raises(UserError, match="UTF-8"):
+        load(Stage, file)
 
 
 def test_dump_loads_back(tmp_path):

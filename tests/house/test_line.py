@@ -143,3 +143,33 @@ def test_the_llm_teacher_asks_databases_first_and_keeps_only_gold(tmp_path):
     attempts = [Attempt.model_validate_json(x) for x in (tmp_path / "run/attempts.jsonl").read_text().splitlines()]
     assert [a.outcome for a in attempts] == ["wrong", "wrong"]
     assert all(len(a.trajectory.steps) == 4 for a in attempts)
+
+
+def test_annotating_goes_on_after_a_failure_of_the_machinery_and_resumes(tmp_path, monkeypatch):
+    from pandora_train.errors import MachineryError
+    from pandora_train.teach import annotate as module
+
+    config = AnnotateConfig(data=[DataConfig(benchmark="spider", path=SPIDER, split="dev", limit=3)] * 2)
+    compiled, broken = module._compile, load_data(config.data[0])[0].id
+
+    def fails_once(example, *rest):
+        if example.id == broken:
+            raise MachineryError("no child")
+        return compiled(example, *rest)
+
+    monkeypatch.setattr(module, "_compile", fails_once)
+    with pytest.raises(UserError, match="1 questions unfinished"):
+        annotate(config, Run("annotate", "t", config, tmp_path / "run"))
+    monkeypatch.setattr(module, "_compile", compiled)
+    run = Run("annotate", "t", config, tmp_path / "run", resume=True)
+    assert len(run.read("attempts.jsonl", Attempt)) == 2
+    annotate(config, run)
+    assert len({a.id for a in run.read("attempts.jsonl", Attempt)}) == len(run.read("attempts.jsonl", Attempt)) == 3
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path):
+    for wrong in ("workers=0", "agent.rounds=-1", "retrieval.k=-1"):
+        with pytest.raises(UserError, match=wrong.split("=")[0]):
+            load(EvaluateConfig, "configs/quickstart/tiny-evaluate.yaml", [wrong])
+    with pytest.raises(UserError, match="limits"):
+        load(DistillConfig, "configs/quickstart/distill.yaml", ["limits={spidr: 3}"])

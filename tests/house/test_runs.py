@@ -11,6 +11,20 @@ class C(Config):
     """Number."""
 
 
+class Service(Config):
+    base_url: str = ""
+    """Where."""
+    model: str = ""
+    """What."""
+
+
+class Stage(Config):
+    llm: Service = Service()
+    """Model."""
+    workers: int = 1
+    """Threads."""
+
+
 class Line(Record):
     id: str
 
@@ -23,6 +37,39 @@ def test_half_written_line_is_cut_off_and_the_rest_read(tmp_path):
     assert run.read("a.jsonl", Line) == [Line(id="1")]
     run.append("a.jsonl", Line(id="3"))
     assert [x.id for x in run.read("a.jsonl", Line)] == ["1", "3"]
+
+
+def test_resuming_cuts_half_written_lines_of_files_nobody_read(tmp_path):
+    run = Run("s", "n", C(), tmp_path / "r")
+    (run.path / "memory.jsonl").write_text('{"id": "1"}\n{"id": "2')
+    run = Run("s", "n", C(), tmp_path / "r", resume=True)
+    run.append("memory.jsonl", Line(id="3"))
+    assert [x.id for x in run.read("memory.jsonl", Line)] == ["1", "3"]
+
+
+def test_reading_a_file_that_is_being_written_leaves_it_alone(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": "1"}\n{"id": "2')
+    assert list(read_jsonl(file, Line)) == [Line(id="1")]
+    with file.open("a") as f:
+        f.write('"}\n')
+    assert [x.id for x in read_jsonl(file, Line)] == ["1", "2"]
+
+
+def test_resuming_may_change_where_and_how_fast_but_not_what(tmp_path):
+    def stage(port, workers, model="base"):
+        return Stage(llm=Service(base_url=f"http://127.0.0.1:{port}/v1", model=model), workers=workers)
+
+    Run("s", "n", stage(1, 2), tmp_path / "r")
+    Run("s", "n", stage(9, 8), tmp_path / "r", resume=True)
+    with pytest.raises(UserError, match="differs"):
+        Run("s", "n", stage(9, 8, "distilled"), tmp_path / "r", resume=True)
+
+
+def test_a_run_folder_that_is_a_file_is_a_user_error(tmp_path):
+    (tmp_path / "r").write_text("")
+    with pytest.raises(UserError, match="--run-dir"):
+        Run("s", "n", C(), tmp_path / "r")
 
 
 def test_broken_line_in_the_middle_is_named(tmp_path):

@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pandora_train.prompt import parse_reply, write_reply
+from pandora_train.records import Step
 
 line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="`\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
 
@@ -44,3 +45,19 @@ def test_json_amid_prose_with_raw_newlines_is_read():
 
 def test_deeply_nested_json_is_a_problem_not_a_crash():
     assert parse_reply('{"a":' * 100_000, "json").problem
+
+
+def test_blocks_of_other_languages_are_not_code():
+    text = "As SQL:\n```sql\nSELECT 1\n```\nso\n```python\nresult = [[1]]\n```"
+    assert parse_reply(text, "fenced").code == "result = [[1]]"
+    assert "code block" in parse_reply("```sql\nSELECT 1\n```", "fenced").problem
+
+
+def test_half_a_surrogate_pair_can_be_saved():
+    parsed = parse_reply('{"reasoning": "\\ud83d", "code": "result = \'\\ud83d\'"}', "json")
+    Step(reply="", reasoning=parsed.reasoning, code=parsed.code).model_dump_json()
+    assert parsed.code.startswith("result = ")
+
+
+def test_a_number_of_thousands_of_digits_is_a_problem_not_a_crash():
+    assert parse_reply('{"a": ' + "1" * 5000 + "}", "json").problem
