@@ -11,7 +11,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 
 def spider(data: Path, quick: bool, workers: int) -> Any:
@@ -19,7 +19,8 @@ def spider(data: Path, quick: bool, workers: int) -> Any:
     import fidelity_spider
 
     found = []
-    for split in ("train", "dev"):
+    splits: tuple[Literal["train", "dev"], ...] = ("train", "dev")
+    for split in splits:
         figures = fidelity_spider.measure(data, split, 60 if quick else 0, workers)
         fidelity_spider.show(figures)
         found.append(figures)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pandora_train.box import boxes_for
 from pandora_train.errors import UserError
@@ -35,7 +35,7 @@ class Outcome:
     compile_ms: float | None = None
 
 
-def measure(data: Path, split: str, quick: int, workers: int) -> dict[str, Any]:
+def measure(data: Path, split: Literal["train", "dev"], quick: int, workers: int) -> dict[str, Any]:
     """Compile and verify every label of ``split`` (``quick``: so many of them); returns the figures."""
     config = DataConfig(benchmark="spider", path=str(data / "spider"), split=split, limit=quick or None)
     examples = sorted(load(config), key=lambda e: e.group)  # one database after the other: caches hold few
