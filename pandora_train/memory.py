@@ -83,7 +83,11 @@ class SentenceEncoder:
             if self._model is None:
                 from sentence_transformers import SentenceTransformer
 
-                self._model = SentenceTransformer(_encoder_path(self.name), device="cpu")
+                try:
+                    self._model = SentenceTransformer(_encoder_path(self.name), device="cpu")
+                except OSError:
+                    raise UserError(f"no encoder {self.name}: give a folder, a hub name within reach, or "
+                                    f"{EMBEDDED}") from None
             vectors = self._model.encode(list(texts), normalize_embeddings=True,
                                          show_progress_bar=len(texts) > 2000)
         return np.asarray(vectors, dtype=np.float32)

@@ -6,7 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 size=small
-[ "${1:-}" = --tiny ] && size=tiny
+case "${1:-}" in
+  "") ;;
+  --tiny) size=tiny ;;
+  *) echo "unknown option $1; see the head of scripts/quickstart.sh" >&2; exit 2 ;;
+esac
 
 scripts/setup.sh
 . .venv/bin/activate

@@ -5,7 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fast=false
-[ "${1:-}" = --fast ] && fast=true
+case "${1:-}" in
+  "") ;;
+  --fast) fast=true ;;
+  *) echo "unknown option $1; see the head of scripts/test.sh" >&2; exit 2 ;;
+esac
 
 if $fast; then scripts/setup.sh --dev --no-serve; else scripts/setup.sh --dev; fi
 . .venv/bin/activate

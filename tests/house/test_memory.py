@@ -79,3 +79,16 @@ def test_embedded_encoder_knows_what_is_alike():
     v = SentenceEncoder()(["How many singers are there?", "Count the singers.", "Where is the Nile?"])
     assert v.shape == (3, 384)
     assert v[0] @ v[1] > 0.7 > v[0] @ v[2]
+
+
+def test_an_encoder_that_cannot_be_had_is_a_user_error(monkeypatch):
+    import sentence_transformers
+
+    from pandora_train.memory import SentenceEncoder
+
+    def unreachable(path, device):
+        raise OSError("no hub")
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", unreachable)
+    with pytest.raises(UserError, match="no encoder"):
+        SentenceEncoder("no/such")(["a"])
