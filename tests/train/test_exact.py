@@ -48,9 +48,10 @@ def with_lora(base: Any, std: float) -> Any:
     return model
 
 
-def row_by_row(model: Any, samples: list[Sample]) -> tuple[float, list[torch.Tensor]]:
+def row_by_row(model: Any, samples: list[Sample], attention: str = "eager"
+               ) -> tuple[float, list[torch.Tensor]]:
     """Reference: each row alone through the model's own forward, full logits, torch's cross-entropy."""
-    model.get_base_model().set_attn_implementation("eager")
+    model.get_base_model().set_attn_implementation(attention)
     model.zero_grad()
     labels = sum(s.targets for s in samples)
     total = 0.0
@@ -151,9 +152,14 @@ def test_chunked_head_equals_one_piece(monkeypatch: pytest.MonkeyPatch, samples:
 
 @pytest.mark.slow
 @pytest.mark.model
-def test_exact_on_the_real_model() -> None:
-    """Qwen2.5-Coder-0.5B: shared, packed and row by row, loss and every LoRA gradient."""
+def test_exact_on_the_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qwen2.5-Coder-0.5B, loss and every LoRA gradient.
+
+    Its activations are so large that fp32 alone is off by up to 2e-4 from the true gradient, row by row as
+    well. So: in fp64 the two agree to 1e-5, and in fp32 ours is no farther from that truth than rows are.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
     from pandora_train.llm.weights import ready
 
@@ -161,14 +167,20 @@ def test_exact_on_the_real_model() -> None:
     if folder is None:
         pytest.skip("Qwen2.5-Coder-0.5B is not assembled here (pandora doctor)")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = []
-    for n in range(4):
-        tokens, marks = encode(conversation(["shop", "zoo"][n // 3], 7 * n, corrected=n == 1), tokenizer)
-        rows.append(Sample(str(n), "g", tuple(tokens), tuple(marks)))
+    encoded = [encode(conversation("shop", 7 * n), tokenizer) for n in range(2)]
+    rows = [Sample(str(n), "g", tuple(t), tuple(m)) for n, (t, m) in enumerate(encoded)]
     model = with_lora(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), 0.02)
-    reference = row_by_row(model, rows)
+    rows32, ours32 = row_by_row(model, rows, "sdpa"), ours(model, [rows], True)
+    monkeypatch.setattr(Qwen2RMSNorm, "forward", lambda self, x: self.weight * (
+        x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)))  # its own casts to fp32
+    model.double()
+    truth = row_by_row(model, rows, "sdpa")
     for shared in (True, False):
-        loss, gradients = ours(model, [rows], shared)
-        worst = max(float((a - b).norm() / b.norm()) for a, b in zip(gradients, reference[1], strict=True))
-        print(f"shared={shared}: loss {loss:.7f} against {reference[0]:.7f}, worst gradient ratio {worst:.1e}")
-        assert_equal((loss, gradients), reference)
+        assert_equal(ours(model, [rows], shared), truth)
+    assert worst(ours32, truth) <= 2 * worst(rows32, truth)
+
+
+def worst(a: tuple[float, list[torch.Tensor]], b: tuple[float, list[torch.Tensor]]) -> float:
+    """Largest norm ratio of a gradient's error."""
+    return max(float((x.double() - y.double()).norm() / y.double().norm())
+               for x, y in zip(a[1], b[1], strict=True))
