@@ -21,7 +21,7 @@ from pandora_train.teach.compile.sql import compile_sql
 
 QUERIES = 5
 """Queries asked of each database."""
-LEFT_OUT = {"text compared with numbers", "correlated IN with NULL"}
+LEFT_OUT = {"text compared with numbers", "set operation of text with numbers", "correlated IN with NULL"}
 """Reasons for which a random query may be refused."""
 
 

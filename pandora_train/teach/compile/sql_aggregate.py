@@ -120,7 +120,9 @@ def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> 
             if any(a.signature == name for a in found):
                 continue
             if argument is not None and argument.column is None:
-                argument, scope = assigned(scope, argument, "value", _argument(node))
+                inner = _argument(node)  # text read as a number is not the column itself
+                same_value = None if isinstance(inner, exp.Column) else inner
+                argument, scope = assigned(scope, argument, "value", same_value)
             same = [a for a in found if (a.method, a.argument) == (method, argument)]
             column = same[0].column if same else _aggregate_column(scope, method, argument, taken, found)
             text = joined_text(node, argument) if method == "join" and argument else ""

@@ -68,6 +68,9 @@ def _like_left(left: Relation, right: Relation) -> str:
 
 
 def _union(context: Context, left: Relation, right: Relation) -> Frame:
+    for a, b in zip(left.outputs, right.outputs, strict=True):
+        if (a.kind == "text") != (b.kind == "text") and (a.nullable or b.nullable):
+            raise Unsupported("set operation of text with numbers", f"{a.name}, {b.name}")
     var = context.writer.name("combined")
     first, second = replace(left, distinct=False).code, _like_left(left, right)
     context.writer.step(f"Put {_words(left)} and {_words(right)} together.",

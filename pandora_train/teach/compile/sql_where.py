@@ -234,7 +234,9 @@ def _in_query(scope: Scope, subject: Value, query: exp.Expression, positive: boo
         raise Unsupported("IN over several columns", query.sql())
     column = relation.outputs[0]
     if subject.kind == "text" and column.kind in ("int", "float"):
-        subject = numbers_only(subject)
+        if not positive and subject.nullable:
+            raise Unsupported("text compared with numbers", query.sql())
+        subject = replace(numbers_only(subject), nullable=subject.nullable or positive)
     return membership(subject, relation, column, positive)
 
 
