@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -40,6 +41,8 @@ def main() -> NoReturn:
     except SystemExit as e:
         if e.code == INTERRUPTED:
             print("interrupted; what is finished is kept (stages continue with --resume)", file=sys.stderr)
+            sys.stdout.flush()
+            os._exit(INTERRUPTED)  # model calls in flight may take minutes; nobody waits for them
         raise
     sys.exit(0)
 

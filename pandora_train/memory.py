@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -188,12 +188,16 @@ def read_entries(path: str | Path) -> list[Entry]:
     return list({e.id: e for e in read_jsonl(memory_file(path), Entry)}.values())
 
 
-def open_memory(config: RetrievalConfig) -> Memory | None:
-    """The configured memory, embedded; ``None`` without one or at K = 0."""
+def open_memory(config: RetrievalConfig, leak: Callable[[Entry], str] = lambda e: "") -> Memory | None:
+    """The configured memory, embedded; ``None`` without one or at K = 0.
+
+    ``leak`` says what an entry shares with the questions to be asked; such entries are left out.
+    """
     if not config.memory or config.k == 0:
         return None
     file = memory_file(config.memory)
     entries = read_entries(file)
-    if not entries:
-        raise UserError(f"{file} has no entries: see attempts.jsonl beside it for why")
-    return Memory(entries, SentenceEncoder(config.encoder), cache=file.parent)
+    kept = [e for e in entries if not leak(e)]
+    if not kept:
+        raise UserError(f"{file} has no entries to show ({len(entries)} read): see attempts.jsonl beside it")
+    return Memory(kept, SentenceEncoder(config.encoder), cache=file.parent)

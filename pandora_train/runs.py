@@ -12,7 +12,8 @@ import os
 import platform
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,6 +160,20 @@ def _git(root: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def in_threads(function: Callable[[T], None], items: Sequence[T], workers: int, title: str) -> None:
+    """Call ``function`` on all ``items``, ``workers`` at a time, under a progress bar.
+
+    The first exception, and Ctrl-C, drop what has not begun; calls in flight are not waited for.
+    """
+    pool = ThreadPoolExecutor(workers)
+    try:
+        waiting = as_completed([pool.submit(function, item) for item in items])
+        for done in progress(waiting, title, len(items)):
+            done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def progress(items: Iterable[T], title: str, total: int) -> Iterator[T]:

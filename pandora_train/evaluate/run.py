@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import PositiveInt
@@ -21,12 +21,13 @@ from pandora_train.evaluate.explain import write_errors
 from pandora_train.evaluate.stats import summarise
 from pandora_train.evaluate.suite import suite_score
 from pandora_train.ground import Grounder
+from pandora_train.leakage import Reserved
 from pandora_train.llm import LLMConfig, open_llm
-from pandora_train.memory import RetrievalConfig, open_memory
+from pandora_train.memory import RetrievalConfig, open_memory, read_entries
 from pandora_train.metrics import as_text, gold_rows, score
 from pandora_train.prompt import Prompt, template_hash
 from pandora_train.records import Example, PartText, Trajectory, content_id
-from pandora_train.runs import Run, progress, write_json
+from pandora_train.runs import Run, in_threads, write_json
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sources import DataConfig, load
 
@@ -59,21 +60,28 @@ def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
     """
     examples = [e for data in config.data for e in load(data)]
     _refuse_repeats(examples)
+    reserved = Reserved(examples)
     done = {t.id for t in run.read("samples.jsonl", Trajectory)}
     left = [e for e in examples if e.id not in done]
-    failures: list[str] = []
-    if left:
-        failures = _answer(config, run, left)
+    trouble = _answer(config, run, left, reserved) if left else Trouble()
     samples = run.read("samples.jsonl", Trajectory)
-    results = summarise(samples) | _about(config, samples, examples, failures)
+    results = summarise(samples) | _about(config, samples, examples, trouble, reserved)
     write_json(run.path / "results.json", results)
     parts = {p.key: p.text for p in run.read("parts.jsonl", PartText)}
     ground = Grounder(config.retrieval)
     write_errors(run.path, samples, lambda t: _schema(t, parts), [ground(e) for e in examples])
-    if failures:
-        raise UserError(f"{len(failures)} samples unfinished by failures of the machinery, first: "
-                        f"{failures[0]}; run again with --resume")
+    if trouble.unfinished:
+        raise UserError(f"{len(trouble.unfinished)} samples unfinished by failures of the machinery, first: "
+                        f"{trouble.unfinished[0]}; run again with --resume")
     return results
+
+
+@dataclass
+class Trouble:
+    """Questions without a sample: by our machinery (taken up again), or because gold or data fail."""
+
+    unfinished: list[str] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)
 
 
 def _schema(trajectory: Trajectory, parts: dict[str, str]) -> str:
@@ -87,12 +95,12 @@ def _refuse_repeats(examples: list[Example]) -> None:
         raise UserError(f"question {twice[0]} is in the data twice: every question may count once")
 
 
-def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
-    memory, ground = open_memory(config.retrieval), Grounder(config.retrieval)
+def _answer(config: EvaluateConfig, run: Run, left: list[Example], reserved: Reserved) -> Trouble:
+    memory, ground = open_memory(config.retrieval, reserved.shares), Grounder(config.retrieval)
     llm = open_llm(config.llm)
     stored = {p.key for p in run.read("parts.jsonl", PartText)}
     lock = threading.Lock()
-    failures: list[str] = []
+    trouble = Trouble()
 
     def store(prompt: Prompt) -> None:
         with lock:
@@ -104,12 +112,16 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
     def one(example: Example) -> None:
         try:
             example = ground(example)
+            boxes, gold = boxes_for(example.knowledge), gold_rows(example)
+        except UserError as e:  # told before a call is paid for
+            trouble.unusable[example.id] = str(e)
+            return
+        try:
             near = memory.demonstrations(example, config.retrieval) if memory else []
-            trajectory, prompt = agent.solve(example, boxes_for(example.knowledge), near)
-            gold = gold_rows(example)
+            trajectory, prompt = agent.solve(example, boxes, near)
             scores = score(example, trajectory.rows, gold) | suite_score(example, trajectory, runner)
         except MachineryError as e:
-            failures.append(f"{example.id}: {e}")
+            trouble.unfinished.append(f"{example.id}: {e}")
             return
         store(prompt)
         shown = None if gold is None else as_text(gold[:SHOWN])
@@ -118,22 +130,25 @@ def _answer(config: EvaluateConfig, run: Run, left: list[Example]) -> list[str]:
     with Sandbox(config.sandbox) as runner:
         agent = Agent(llm, runner, config.agent)
         try:
-            with ThreadPoolExecutor(config.workers) as pool:
-                for _ in progress(pool.map(one, left), "evaluate", len(left)):
-                    pass
+            in_threads(one, left, config.workers, "evaluate")
         finally:
             llm.close()
-    return failures
+    return trouble
 
 
-def _about(config: EvaluateConfig, samples: list[Trajectory], examples: list[Example],
-           failures: list[str]) -> dict[str, Any]:
+def _about(config: EvaluateConfig, samples: list[Trajectory], examples: list[Example], trouble: Trouble,
+           reserved: Reserved) -> dict[str, Any]:
     """What the numbers are about: questions, demonstrations really shown, templates, model."""
     shown = Counter(len(t.demonstrations) for t in samples)
+    used = bool(config.retrieval.memory) and config.retrieval.k > 0
+    leaks = Counter(reserved.shares(e) for e in read_entries(config.retrieval.memory)) if used else Counter()
     return {
-        "questions": {"asked": len(examples), "scored": len(samples), "unfinished": len(failures),
+        "questions": {"asked": len(examples), "scored": len(samples),
+                      "unfinished": len(trouble.unfinished), "unusable": trouble.unusable,
                       "set": content_id(sorted(e.id for e in examples))},
-        "demonstrations": {"asked": config.retrieval.k if config.retrieval.memory else 0,
+        "memory": {"entries": sum(leaks.values()),
+                   "left_out": {what: n for what, n in sorted(leaks.items()) if what}},
+        "demonstrations": {"asked": config.retrieval.k if used else 0,
                            "shown": {str(k): n for k, n in sorted(shown.items())},
                            "cut": sum(1 for t in samples if t.demonstrations_cut)},
         "template_hash": template_hash(),

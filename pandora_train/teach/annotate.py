@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,12 +18,13 @@ from pandora_train.box import boxes_for, schema_text
 from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.ground import Grounder
+from pandora_train.leakage import program_id
 from pandora_train.llm import LLMConfig, open_llm
 from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn
 from pandora_train.metrics import is_right
 from pandora_train.prompt import neutralise
-from pandora_train.records import Example, Record, Row, Trajectory, content_id
-from pandora_train.runs import Run, progress, write_json
+from pandora_train.records import Example, Record, Row, Trajectory
+from pandora_train.runs import Run, in_threads, write_json
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sandbox.protocol import Runner
 from pandora_train.sources import DataConfig, load
@@ -101,9 +101,7 @@ def _each(config: AnnotateConfig, run: Run, title: str, left: list[Example],
             run.append("memory.jsonl", entry)
         run.append("attempts.jsonl", record)
 
-    with ThreadPoolExecutor(config.workers) as pool:
-        for _ in progress(pool.map(one, left), title, len(left)):
-            pass
+    in_threads(one, left, config.workers, title)
     if failures:
         raise UserError(f"{len(failures)} questions unfinished by failures of the machinery, first: "
                         f"{failures[0]}; run again with --resume")
@@ -113,12 +111,14 @@ def _compile(example: Example, runner: Runner, config: AnnotateConfig) -> tuple[
     def record(outcome: str, reason: str = "") -> Attempt:
         return Attempt(id=example.id, benchmark=example.benchmark, outcome=outcome, reason=reason)
 
-    boxes = boxes_for(example.knowledge)
     try:
+        boxes = boxes_for(example.knowledge)
         compiled = compile_label(example, boxes)
+        verdict = verify(example, boxes, compiled, runner)
     except Unsupported as e:
         return record("unsupported", str(e)), None
-    verdict = verify(example, boxes, compiled, runner)
+    except UserError as e:  # its table cannot be read, or its gold SQL fails
+        return record("unusable", str(e)), None
     if not (verdict.status == "verified" or (verdict.status == "unchecked" and config.unchecked)):
         return record(verdict.status, verdict.cause), None
     entry = _entry(example, [Turn(reasoning=compiled.reasoning, code=compiled.code)],
@@ -176,16 +176,6 @@ def _entry(example: Example, turns: list[Turn], boxes: str, provenance: dict[str
     return Entry(id=example.id, benchmark=example.benchmark, group=example.group, question=example.question,
                  topics=topics_of(example), boxes=boxes, turns=tuple(turns),
                  program_id=program_id(example), provenance=provenance)
-
-
-def program_id(example: Example) -> str:
-    """Content id of the label, white space and case aside; a database's or table's own, a graph's whatever
-    its topic."""
-    gold = example.gold
-    if not gold.program:
-        return ""
-    scope = example.group if gold.language in ("sql", "steps", "squall") else ""
-    return content_id(gold.language, scope, " ".join(gold.program.lower().split()))
 
 
 def _summary(run: Run) -> None:

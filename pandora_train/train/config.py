@@ -50,6 +50,7 @@ class TrainConfig(Config):
     model: str = "pypi:qwen2.5-coder-0.5b-instruct"
     """Hub name, local folder, or ``pypi:<name>``."""
     lora: LoraSettings = LoraSettings()
+    """The adapter's rank, scale and places."""
     layout: Literal["shared", "packed"] = "shared"
     """``shared`` runs what rows have in common once; ``packed`` lays rows side by side. Same gradients."""
     branches: int = Field(default=8, ge=1)

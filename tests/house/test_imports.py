@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 ROOMS = ["errors", "config", "records", "runs", "sources", "box", "sandbox", "metrics", "llm", "prompt", "agent",
-         "memory", "ground", "teach", "distill", "train", "serve", "baselines", "evaluate", "report", "ask", "doctor", "cli"]
-# Protocols are names for what a room needs, not the room: annotate, agent and prompt speak to models by it.
+         "memory", "ground", "leakage", "teach", "distill", "train", "serve", "baselines", "evaluate", "report", "ask", "doctor", "cli"]
 PACKAGE = Path(__file__).resolve().parents[2] / "pandora_train"
 
 
