@@ -91,11 +91,12 @@ def _wilson(mean: float, stderr: float, n: int, clusters: int) -> tuple[float, f
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's score interval of a proportion ``p`` over ``n`` (effective) trials."""
+    """Wilson's score interval of a proportion ``p`` over ``n`` (effective) trials; it always holds ``p``."""
     centre = p + z * z / (2 * n)
     reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
+    low, high = max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
+    return min(low, p), max(high, p)  # at 0 and 1 the last bit may fall on the wrong side
 
 
 def t_two_sided(t: float, dof: int) -> float:

@@ -39,6 +39,13 @@ def test_wilson_bounds_are_the_proportions_that_would_just_not_be_rejected(p: fl
         assert (p - bound) ** 2 == pytest.approx(z * z * bound * (1 - bound) / n, abs=1e-9)
 
 
+def test_wilson_holds_the_proportion_at_the_ends() -> None:
+    for n in range(2, 200):
+        for z in (1.96, 4.303, 12.706):
+            assert wilson(0.0, n / 1.03, z)[0] == 0.0
+            assert wilson(1.0, n / 1.03, z)[1] == 1.0
+
+
 def test_one_question_a_cluster_is_the_ordinary_standard_error() -> None:
     values = [0.0, 1.0, 1.0, 0.5, 0.0, 1.0]
     assert clustered_stderr(values, list("abcdef")) == pytest.approx(statistics.stdev(values) / math.sqrt(6))
