@@ -12,9 +12,11 @@ _TRACE_LINE = re.compile(rb'File "<code>", line (\d{1,7})')
 _TRACE_START = (b"Fatal Python error", b"Current thread", b"Stack (most recent", b"Thread 0x")
 _SHAPES = get_args(Execution.model_fields["shape"].annotation)
 _TYPES = {"int", "float", "bool", "str", "date", "null", "mixed"}
-# Surrogates and control characters, but not tab and line ends, never leave.
+# Surrogates and control characters, but not tab and line ends, never leave. Of the upper controls only those
+# go that a terminal obeys: the others are real text where UTF-8 was once read as Latin-1 ('Ã\x81lvarez').
 _CONTROL = dict.fromkeys(
-    [*(c for c in range(0x20) if chr(c) not in "\t\n\r"), *range(0x7F, 0xA0), *range(0xD800, 0xE000)])
+    [*(c for c in range(0x20) if chr(c) not in "\t\n\r"), 0x7F, 0x85, 0x90, 0x98, *range(0x9B, 0xA0),
+     *range(0xD800, 0xE000)])
 _SIGNALS = {4: "illegal instruction", 6: "abort", 7: "bus error", 8: "arithmetic error", 9: "killed",
             11: "segmentation fault", 24: "processor time used up", 31: "forbidden system call"}
 
@@ -24,7 +26,7 @@ class BadPayload(Exception):
 
 
 def clean(text: str, limit: int | None = None) -> str:
-    """``text`` without surrogates and control characters, cut to ``limit``."""
+    """``text`` without surrogates and what controls a terminal, cut to ``limit``."""
     return text[:limit].translate(_CONTROL) if not text.isascii() or not text.isprintable() else text[:limit]
 
 
