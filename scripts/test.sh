@@ -13,7 +13,7 @@ esac
 
 if $fast; then scripts/setup.sh --dev --no-serve; else scripts/setup.sh --dev; fi
 . .venv/bin/activate
-export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+export TOKENIZERS_PARALLELISM=false
 PANDORA_HOME="${PANDORA_HOME:-$PWD/checkpoints}"
 export PANDORA_HOME
 

@@ -113,6 +113,7 @@ def mode(path: str) -> str:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setenv("HF_TOKEN", "hf_test_token")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # files go the LFS way, not by Xet
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = Hub()
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -174,4 +174,7 @@ def describe(error: BaseException, code: str, names: dict[str, Any],
     with contextlib.suppress(BaseException):
         hint = hints.for_error(error, message, line, code, names, frames)
     name = type(error).__name__[:200]
+    if name == "SystemError" and ("without setting an exception" in message
+                                    or "without exception set" in message):
+        name, message = "MemoryError", "out of memory"  # so CPython tells some failed allocations
     return {"outcome": "error", "type": name, "message": message, "line": line, "hint": hint}

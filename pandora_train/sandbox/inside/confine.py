@@ -10,6 +10,7 @@ import contextlib
 import os
 import resource
 import socket
+import stat
 from collections.abc import Callable
 
 from . import kernel, landlock
@@ -109,7 +110,7 @@ def leave_files(paths: list[str], at: str) -> None:
     kernel.mount("tmpfs", at, "tmpfs", guard | kernel.MS_NOEXEC, "size=256k,mode=755")
     for path, fd in sources:
         target = at + path
-        if os.path.isdir(path):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):  # by fd: ``path`` itself may lie under ``at``, hidden by now
             os.makedirs(target, exist_ok=True)
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
