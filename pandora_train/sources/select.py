@@ -33,7 +33,7 @@ class DataConfig(Config):
     fold: Literal[1, 2, 3, 4, 5] = 1
     """WikiTQ only: which of the official random splits gives train and dev; papers report the first."""
     programs: str = ""
-    """WikiTQ only: labels for its questions: step programs by question (TrustUQA's layout) or SQUALL's list;
+    """WikiTQ and WebQSP: step programs by question (TrustUQA's layout), or for WikiTQ SQUALL's labels;
     for training questions by default ``wtq_train_programs.json`` in ``path``, where that is."""
     knowledge: str = ""
     """``files`` only: what questions without their own ``knowledge`` are asked over."""

@@ -39,15 +39,35 @@ def read(config: DataConfig) -> Loaded:
     root = given.parent if given.is_file() else folder(config.path)
     store = open_store(config, root)
     file = given if given.is_file() else first_file(root, _FILES[config.split])
+    programs = _programs(config.programs)
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     for number, (identifier, entry, make) in enumerate(_entries(file, config.split), 1):
         try:
             with reading.entry(file, number):
-                examples.append(make(f"webqsp:{identifier}", entry, store, config))
+                example: Example = make(f"webqsp:{identifier}", entry, store, config)
         except Unusable as e:
             unusable[f"webqsp:{identifier}"] = str(e)
+            continue
+        if program := programs.get(_asked(example.question)):
+            gold = example.gold.model_copy(update={"language": "steps", "program": program})
+            example = example.model_copy(update={"gold": gold})
+        examples.append(example)
     return Loaded(examples, unusable)
+
+
+def _programs(path: str) -> dict[str, str]:
+    """Step programs by question (TrustUQA's layout), instead of the questions' own labels."""
+    if not path:
+        return {}
+    data = read_json(Path(path))
+    if not isinstance(data, dict) or not all(isinstance(v, str | None) for v in data.values()):
+        raise UserError(f"{path} must hold a JSON object of step programs by question")
+    return {_asked(question): program for question, program in data.items() if program}
+
+
+def _asked(question: str) -> str:
+    return question.lower().rstrip(" ?")
 
 
 def _entries(file: Path, split: str) -> list[tuple[str, dict[str, Any], Any]]:

@@ -30,6 +30,10 @@ def compile_label(example: Example, boxes: BoxSet) -> Compiled:
 
             return compile_path(program, boxes, _graph(example))
         case "steps":
+            if isinstance(example.knowledge, GraphKnowledge):
+                from pandora_train.teach.compile.graph_program import compile_graph_steps
+
+                return compile_graph_steps(program, boxes, example.knowledge)
             from pandora_train.teach.compile.steps import compile_steps
 
             return compile_steps(program, boxes)

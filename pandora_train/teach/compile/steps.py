@@ -19,7 +19,9 @@ from pandora_train.teach.compile.cells import Cells, Condition, literal
 from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
 
 _QUERY = re.compile(r"Query\s*(\d+)\s*:\s*\"?\s*([A-Za-z_]\w*)\s*\((.*)\)\s*\"?\s*$")
-_ARGUMENT = re.compile(r"(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(['\"])(.*?)\3(?=\s*(?:,|$))")
+_ARGUMENT = re.compile(
+    r"(\w+)\s*(<=|>=|!=|==|=|<|>)\s*(?:(['\"])(.*?)\3|(output_of_query\d+))(?=\s*(?:,|$))"
+)
 _REFERENCE = re.compile(r"^output_of_query\s*(\d+)$", re.IGNORECASE)
 
 
@@ -57,7 +59,8 @@ def parse_steps(program: str) -> list[Query]:
         match = _QUERY.match(line.strip())
         if match is None:
             raise Unsupported("not well-formed", line.strip()[:80])
-        arguments = tuple(Argument(m[1], m[2], m[4]) for m in _ARGUMENT.finditer(match[3]))
+        found = _ARGUMENT.finditer(match[3])
+        arguments = tuple(Argument(m[1], m[2], m[4] if m[5] is None else m[5]) for m in found)
         left = _ARGUMENT.sub("", match[3]).replace(",", "").strip()
         if left:
             raise Unsupported("not well-formed", left[:80])
@@ -65,6 +68,12 @@ def parse_steps(program: str) -> list[Query]:
     if not queries:
         raise Unsupported("not well-formed", "no query")
     return queries
+
+
+def reference(value: str) -> int | None:
+    """The number of the query whose output a value names; ``None`` for a literal."""
+    match = _REFERENCE.match(value.strip())
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)
@@ -100,8 +109,8 @@ def _needed(queries: list[Query]) -> list[Query]:
         if number not in by_number:
             raise Unsupported("unknown output", str(number))
         needed.add(number)
-        matches = (_REFERENCE.match(a.value.strip()) for a in by_number[number].arguments)
-        references = [int(m[1]) for m in matches if m]
+        named = (reference(a.value) for a in by_number[number].arguments)
+        references = [n for n in named if n is not None]
         stack += references
         if any(n >= number for n in references):
             raise Unsupported("output used before it is made")
@@ -211,8 +220,8 @@ class _Steps:
         return name
 
     def _reference(self, value: str) -> Output | None:
-        match = _REFERENCE.match(value.strip())
-        return self.outputs[int(match[1])] if match else None
+        number = reference(value)
+        return None if number is None else self.outputs[number]
 
     def _set(self, query: Query, *keys: str) -> Output:
         output = self._reference(query.get(*(keys or ("set",))).value)
