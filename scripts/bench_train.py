@@ -46,7 +46,7 @@ def main() -> None:
     arguments = _parser().parse_args()
     if arguments.quick:
         arguments.databases, arguments.repeats, arguments.steps = 2, 1, 1
-        arguments.branches, arguments.kinds = 4, ["ours", "trl"]
+        arguments.branches, arguments.kinds = 2, ["ours", "trl"]
     if arguments.worker:
         print(json.dumps(_worker(arguments)))
         return
