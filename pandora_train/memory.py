@@ -118,6 +118,8 @@ class RetrievalConfig(Config):
     fill the prompt with fields that the question does not need."""
     relations: NonNegativeInt = 0
     """R*: the relations of a graph question's neighbourhood nearest to the question; 0 keeps all."""
+    relation_lists: str = ""
+    """R* per question from a file instead: JSON of example id to relations (the paper's source for R*)."""
     encoder: str = EMBEDDED
     """Question encoder; with a hub, the paper's ``BAAI/bge-large-en-v1.5``."""
 

@@ -7,6 +7,7 @@ refused, since old and new samples would not be comparable. Only :data:`PASSING`
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -149,13 +150,26 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
+        "gpus": _output("nvidia-smi", "-L").splitlines(),
         "versions": versions,
     }
 
 
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file; empty when there is none."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
 def _git(root: Path, *arguments: str) -> str:
+    return _output("git", "-C", str(root), *arguments)
+
+
+def _output(*command: str) -> str:
+    """What a command prints; empty where it is missing or fails."""
     try:
-        command = ["git", "-C", str(root), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return ""

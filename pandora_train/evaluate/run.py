@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import PositiveInt
@@ -27,7 +28,7 @@ from pandora_train.memory import RetrievalConfig, open_memory, read_entries
 from pandora_train.metrics import as_text, gold_rows, score
 from pandora_train.prompt import Prompt, template_hash
 from pandora_train.records import Example, PartText, Trajectory, content_id
-from pandora_train.runs import Run, in_threads, write_json
+from pandora_train.runs import Run, file_hash, in_threads, write_json
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sources import DataConfig, load
 
@@ -153,4 +154,5 @@ def _about(config: EvaluateConfig, samples: list[Trajectory], examples: list[Exa
                            "cut": sum(1 for t in samples if t.demonstrations_cut)},
         "template_hash": template_hash(),
         "model": config.llm.model, "adapter": config.llm.adapter,
+        "adapter_sha256": file_hash(Path(config.llm.adapter) / "adapter_model.safetensors"),
     }
