@@ -82,6 +82,9 @@ class SentenceEncoder:
         with self._lock:  # one question at a time: the tokenizer is not thread-safe
             if self._model is None:
                 from sentence_transformers import SentenceTransformer
+                from transformers.utils import logging
+
+                logging.disable_progress_bar()  # loading takes a second
 
                 try:
                     self._model = SentenceTransformer(_encoder_path(self.name), device="cpu")
