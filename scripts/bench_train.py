@@ -47,6 +47,7 @@ def main() -> None:
     if arguments.quick:
         arguments.databases, arguments.repeats, arguments.steps = 2, 1, 1
         arguments.branches, arguments.kinds = 2, ["ours", "trl"]
+        arguments.threads = 2
     if arguments.worker:
         print(json.dumps(_worker(arguments)))
         return
