@@ -61,15 +61,14 @@ def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
     """
     examples = [e for data in config.data for e in load(data)]
     _refuse_repeats(examples)
-    reserved = Reserved(examples)
+    reserved, ground = Reserved(examples), Grounder(config.retrieval)
     done = {t.id for t in run.read("samples.jsonl", Trajectory)}
     left = [e for e in examples if e.id not in done]
-    trouble = _answer(config, run, left, reserved) if left else Trouble()
+    trouble = _answer(config, run, left, reserved, ground) if left else Trouble()
     samples = run.read("samples.jsonl", Trajectory)
     results = summarise(samples) | _about(config, samples, examples, trouble, reserved)
     write_json(run.path / "results.json", results)
     parts = {p.key: p.text for p in run.read("parts.jsonl", PartText)}
-    ground = Grounder(config.retrieval)
     write_errors(run.path, samples, lambda t: _schema(t, parts), [ground(e) for e in examples])
     if trouble.unfinished:
         raise UserError(f"{len(trouble.unfinished)} samples unfinished by failures of the machinery, first: "
@@ -96,8 +95,9 @@ def _refuse_repeats(examples: list[Example]) -> None:
         raise UserError(f"question {twice[0]} is in the data twice: every question may count once")
 
 
-def _answer(config: EvaluateConfig, run: Run, left: list[Example], reserved: Reserved) -> Trouble:
-    memory, ground = open_memory(config.retrieval, reserved.shares), Grounder(config.retrieval)
+def _answer(config: EvaluateConfig, run: Run, left: list[Example], reserved: Reserved,
+            ground: Grounder) -> Trouble:
+    memory = open_memory(config.retrieval, reserved.shares)
     llm = open_llm(config.llm)
     stored = {p.key for p in run.read("parts.jsonl", PartText)}
     lock = threading.Lock()
