@@ -104,6 +104,16 @@ def train(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = Non
 
 
 @app.command()
+def export(rows: Annotated[Path, typer.Argument(help="A distill run folder, or Parquet rows.")],
+           out: Annotated[Path, typer.Argument(help="Folder to write: LLaMA-Factory's --dataset_dir.")],
+           name: Annotated[str, typer.Option(help="Its --dataset.")] = "pandora") -> None:
+    """Write SFT rows in LLaMA-Factory's format (trl's SFTTrainer loads the Parquet as it is)."""
+    from pandora_train.train import export_llama_factory
+
+    print(export_llama_factory(rows, out, name))
+
+
+@app.command()
 def merge(config: ConfigFile, overrides: Overrides = None, print_config: PrintConfig = False) -> None:
     """Merge an adapter into its base model."""
     from pandora_train.train import MergeConfig, merge

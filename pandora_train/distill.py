@@ -72,22 +72,26 @@ def distill(config: DistillConfig, run: Run) -> Path:
 
     Raises :class:`UserError` on a leak (``leaks: fail``) or when no row is left.
     """
+    if config.retrieval.memory or config.retrieval.relations or config.retrieval.relation_lists:
+        raise UserError("distill draws demonstrations from memory=, and entries keep the relations they were "
+                        "annotated with: leave out retrieval.memory, relations and relation_lists")
     entries = [e for path in config.memory for e in read_entries(path)]
     counts: Counter[str] = Counter(read=len(entries))
     entries = _limit(_without_leaks(_deduplicate(entries, counts), config, counts), config, counts)
     rows = _rows(entries, config, _tokenizer(config.model), counts)
     if not rows:
         raise UserError(f"no row is left of {counts['read']} memory entries: {dict(counts)}")
-    held = [r for r in rows if _share(r["group"]) < config.held_out]
-    train = [r for r in rows if _share(r["group"]) >= config.held_out]
+    held = [r for r in rows if _held(r["group"], config)]
+    train = [r for r in rows if not _held(r["group"], config)]
     if not train:
         raise UserError("held_out takes every group: lower it")
     _write(run, config, train, held, counts)
     return run.path
 
 
-def _share(group: str) -> float:
-    return int(content_id("held-out", group, size=8), 16) / 16**8
+def _held(group: str, config: DistillConfig) -> bool:
+    """Whether a group is kept for the held-out loss, by its hash."""
+    return int(content_id("held-out", group, size=8), 16) / 16**8 < config.held_out
 
 
 def _deduplicate(entries: list[Entry], counts: Counter[str]) -> list[Entry]:
@@ -148,7 +152,10 @@ def _tokenizer(model: str) -> Callable[[list[Message]], int]:
 
 def _rows(entries: list[Entry], config: DistillConfig, count: Callable[[list[Message]], int],
           counts: Counter[str]) -> list[dict[str, Any]]:
-    memory = Memory(entries, SentenceEncoder(config.retrieval.encoder)) if config.retrieval.k else None
+    memory = None
+    if config.retrieval.k:  # what is held out demonstrates nothing
+        shown = [e for e in entries if not _held(e.group, config)]
+        memory = Memory(shown, SentenceEncoder(config.retrieval.encoder))
     rows = []
     for e in entries:
         near = memory.nearest(e.id, e.question, e.benchmark, config.retrieval) if memory else []

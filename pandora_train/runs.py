@@ -7,6 +7,8 @@ refused, since old and new samples would not be comparable. Only :data:`PASSING`
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -37,13 +39,14 @@ class Run:
     """One run folder.
 
     Opening a folder that exists needs ``resume=True``; its config must equal ``config``, and what a kill left
-    half-written is cut off. Raises :class:`UserError` when it may not be resumed or cannot be written.
+    half-written is cut off. It is locked until the process ends, so that no second one appends to its files.
+    Raises :class:`UserError` when it may not be resumed, is in use or cannot be written.
     """
 
     def __init__(self, stage: str, name: str, config: Config, path: Path | None = None, resume: bool = False,
                  extra: dict[str, Any] | None = None) -> None:
         self.stage, self.name = stage, name
-        self.path = (path or home() / "runs" / stage / name).absolute()
+        self.path = run_folder(stage, name, path)
         self._lock = threading.Lock()
         text = dump(config)
         config_file = self.path / "config.yaml"
@@ -53,14 +56,15 @@ class Run:
             if _lasting(config_file.read_text(encoding="utf-8")) != _lasting(text):
                 raise UserError(f"{config_file} differs from this config: resume with the same, or choose "
                                 "another --run-dir")
-            for file in self.path.glob("*.jsonl"):
-                _cut_unfinished(file)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            _hold(self.path)
             write_text(config_file, text)
         except OSError as e:
             raise UserError(f"cannot write the run folder {self.path} ({e.strerror}): choose another "
                             "--run-dir") from None
+        for file in self.path.glob("*.jsonl"):
+            _cut_unfinished(file)
         if not (self.path / "environment.json").exists():
             write_json(self.path / "environment.json", environment() | (extra or {}))
 
@@ -72,6 +76,32 @@ class Run:
         """Records of ``file``, none if it is missing; a half-written last line (a kill) is cut off."""
         _cut_unfinished(self.path / file)
         return list(read_jsonl(self.path / file, kind))
+
+
+def run_folder(stage: str, name: str, path: Path | None) -> Path:
+    """Where a run lies: ``path``, or the home folder's place for its stage and name."""
+    return (path or home() / "runs" / stage / name).absolute()
+
+
+_HELD: dict[Path, IO[str]] = {}
+
+
+def _hold(folder: Path) -> None:
+    """Lock ``folder`` for this process, until it ends however it ends (the system drops the lock).
+
+    Raises :class:`UserError` when another process holds it. Disks without locks leave the run unguarded.
+    """
+    if folder in _HELD:
+        return
+    file = (folder / ".lock").open("a")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        if e.errno in (errno.EACCES, errno.EAGAIN):
+            file.close()
+            raise UserError(f"{folder} is in use by another process: wait for it, or choose another "
+                            "--run-dir") from None
+    _HELD[folder] = file
 
 
 def _lasting(config: str) -> Any:

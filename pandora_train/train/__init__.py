@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pandora_train.train.config import LoraSettings, MergeConfig, TrainConfig
+from pandora_train.train.export import export_llama_factory
 
-__all__ = ["LoraSettings", "MergeConfig", "TrainConfig", "merge", "train"]
+__all__ = ["LoraSettings", "MergeConfig", "TrainConfig", "export_llama_factory", "merge", "train"]
 
 
 def train(config: TrainConfig, run_dir: Path | None = None, resume: bool = False) -> Path:

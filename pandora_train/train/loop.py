@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from pandora_train.errors import UserError
-from pandora_train.runs import Run, write_json
+from pandora_train.runs import Run, run_folder, write_json
 from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision, trainable
 from pandora_train.train.card import write_card
 from pandora_train.train.checkpoint import Position, cut_metrics, load_checkpoint, replacing, save_checkpoint
@@ -53,13 +53,12 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     data = {"data_sha256": data_hash(rows), "held_out_sha256": data_hash(held_rows), "rows": len(samples),
             "held_out_rows": len(held), **counts}
     if accelerator.is_main_process:
-        run_path = Run("train", config.name, config, run_dir, resume, extra=data).path
+        Run("train", config.name, config, run_dir, resume, extra=data)
     accelerator.wait_for_everyone()
-    if not accelerator.is_main_process:
-        run_path = Run("train", config.name, config, run_dir, True).path
     model = load_adapted(base, config, accelerator.device)
     check_vocabulary(model, tokenizer)
-    return Loop(config, model, tokenizer, accelerator, run_path, samples, held, data).run()
+    folder = run_folder("train", config.name, run_dir)
+    return Loop(config, model, tokenizer, accelerator, folder, samples, held, data).run()
 
 
 def _refuse(config: TrainConfig) -> None:

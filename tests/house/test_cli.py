@@ -18,6 +18,7 @@ def pandora(*arguments, root):
     ["distill", "configs/quickstart/distill.yaml", "memory=[/nowhere]"],
     ["score", "no-such-file", "--benchmark", "spider", "--path", "data/sample/spider"],
     ["show", "no-such-run"],
+    ["export", "no-such-rows", "out"],
     ["ask", "How many?", "no-such.csv"],
 ])
 def test_user_errors_are_one_line_without_traceback(arguments, pytestconfig, tmp_path):

@@ -77,6 +77,21 @@ def test_rows_are_what_the_agent_would_send(memory, tmp_path):
 
 
 @pytest.mark.model
+def test_what_is_held_out_demonstrates_nothing(memory, tmp_path):
+    from datasets import load_dataset
+
+    folder = distilled(memory, tmp_path, "retrieval.k=2", "held_out=0.4", "max_tokens=100000")
+    rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    entries = {e.id: e for e in read_entries(memory)}
+    held = {entries[r["id"]].turns[-1].code for r in rows["validation"]}
+    shown = "".join(r["messages"][0]["content"] for split in rows.values() for r in split)
+    assert held
+    assert not [code for code in held if code in shown]
+    with pytest.raises(UserError, match="memory="):
+        distilled(memory, tmp_path / "b", f"retrieval.memory={memory}")
+
+
+@pytest.mark.model
 @pytest.mark.parametrize("how", ["id", "group"])
 def test_a_leak_fails_the_run_and_can_be_dropped(memory, tmp_path, how):
     against = "against=[{benchmark: spider, path: data/sample/spider, split: train, limit: 1}]"

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from pandora_train.config import Config
@@ -88,7 +92,29 @@ def test_an_existing_folder_needs_resume_and_the_same_config(tmp_path):
     Run("s", "n", C(), tmp_path / "r", resume=True)
 
 
+def test_a_run_in_use_is_left_alone_and_a_killed_one_is_free(tmp_path):
+    """Another process may not append to the same files; the lock goes with the process that holds it."""
+    folder = tmp_path / "r"
+    holder = subprocess.Popen([sys.executable, "-c", (
+        "import sys, time\nfrom pathlib import Path\nfrom pandora_train.config import Config\n"
+        "from pandora_train.runs import Run\n"
+        "class C(Config):\n    n: int = 1\n"
+        "Run('s', 'n', C(), Path(sys.argv[1]))\nprint('held', flush=True)\ntime.sleep(60)"), str(folder)],
+        stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    (folder / "a.jsonl").write_text('{"id": "1"}\n{"id": "2')
+    with pytest.raises(UserError, match="in use"):
+        Run("s", "n", C(), folder, resume=True)
+    assert (folder / "a.jsonl").read_text().endswith('{"id": "2')  # the other process may be writing it
+    holder.kill()
+    holder.wait()
+    run = Run("s", "n", C(), folder, resume=True)
+    assert run.read("a.jsonl", Line) == [Line(id="1")]
+
+
 def test_environment_holds_no_secret(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    secret = f"sk-{os.urandom(8).hex()}"  # not written out: environment.json holds the diff of this file, too
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
     run = Run("s", "n", C(), tmp_path / "r")
-    assert "sk-very-secret" not in (run.path / "environment.json").read_text()
+    assert secret not in (run.path / "environment.json").read_text()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +15,10 @@ from pandora_train.errors import UserError
 from pandora_train.report.load import load_run
 from pandora_train.report.tracking import COLUMNS, TrackingConfig, log_run, sample_rows
 
-BLOCK, HEADER = 32768, 7
-
-
-def records(file: Path) -> Iterator[Any]:
-    """The records of a ``.wandb`` file: LevelDB's log format after seven bytes."""
-    from wandb.proto import wandb_internal_pb2
-
-    data = file.read_bytes()
-    assert data[:4] == b":W&B"
-    at, parts = HEADER, b""
-    while at + HEADER <= len(data):
-        if BLOCK - at % BLOCK < HEADER:
-            at += BLOCK - at % BLOCK
-            continue
-        _, size, kind = struct.unpack("<IHB", data[at : at + HEADER])
-        parts += data[at + HEADER : at + HEADER + size]
-        at += HEADER + size
-        if kind in (1, 4):  # full, last
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(parts)
-            parts = b""
-            yield record
-
-
-def closed(file: Path, seconds: float = 10) -> list[Any]:
-    """All records, once W&B's own process has written the last one."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = list(records(file))
-        if any(r.HasField("exit") for r in found):
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{file} was never closed")
-
-
-def offline(folder: Path) -> list[Path]:
-    return sorted((folder / "wandb").glob("offline-run-*/run-*.wandb"))
-
+Offline = Callable[[Path], dict[Path, list[Any]]]
 
 @pytest.fixture
-def logged(write_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
-    for name in ("data", "config", "cache", "artifact"):
-        monkeypatch.setenv(f"WANDB_{name.upper()}_DIR", str(tmp_path / name))
+def logged(write_run: Any, tmp_path: Path, wandb_offline: Offline) -> tuple[Path, str]:
     run = write_run("base", 12, 1)
     for name in ("adapter", "rows"):
         (tmp_path / name).mkdir()
@@ -68,10 +27,10 @@ def logged(write_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
     return run, log_run(run, config)
 
 
-def test_offline_run_holds_config_metrics_table_plots_and_artifacts(logged: tuple[Path, str]) -> None:
+def test_offline_run_holds_config_metrics_table_plots_and_artifacts(
+        logged: tuple[Path, str], wandb_offline: Offline) -> None:
     folder, id = logged
-    (file,) = offline(folder)
-    found = closed(file)
+    ((file, found),) = wandb_offline(folder).items()
     run = load_run(folder)
     (start,) = [r.run for r in found if r.HasField("run")]
     assert (start.run_id, start.project, start.display_name) == (id, "pandora_train", "base")
@@ -92,10 +51,10 @@ def test_offline_run_holds_config_metrics_table_plots_and_artifacts(logged: tupl
     assert artifacts["report"] == ["report.html"]
 
 
-def test_logging_again_continues_the_same_run(logged: tuple[Path, str]) -> None:
+def test_logging_again_continues_the_same_run(logged: tuple[Path, str], wandb_offline: Offline) -> None:
     folder, id = logged
     assert log_run(folder, TrackingConfig(mode="offline", report=False)) == id
-    ids = [r.run.run_id for f in offline(folder) for r in closed(f) if r.HasField("run")]
+    ids = [r.run.run_id for found in wandb_offline(folder).values() for r in found if r.HasField("run")]
     assert ids == [id, id]
 
 

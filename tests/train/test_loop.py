@@ -59,11 +59,8 @@ def test_a_run_learns_and_leaves_what_it_promises(config: Callable[..., TrainCon
     assert (run / "training.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("at", [1, 3])
-def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainConfig], tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = config("epochs=2", "held_out=0.4", "eval_every=3")
-    whole = train(settings, tmp_path / "whole")
+def cut_off(settings: TrainConfig, run: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a run that is interrupted before step ``at + 1``."""
     original = Loop.step
 
     def failing(self: Loop, position: Any, track: Any) -> Any:
@@ -74,7 +71,34 @@ def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainC
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "step", failing)
         with pytest.raises(KeyboardInterrupt):
-            train(settings, tmp_path / "cut")
+            train(settings, run)
+
+
+def test_wandb_gets_what_metrics_jsonl_gets(
+        config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        wandb_offline: Callable[[Path], dict[Path, list[Any]]]) -> None:
+    """Offline; interrupted and resumed, it is one run with each step once."""
+    run, settings = tmp_path / "run", config("epochs=2", "held_out=0.5", "wandb=offline")
+    cut_off(settings, run, 2, monkeypatch)
+    train(settings, run, resume=True)
+    files = [found for _, found in sorted(wandb_offline(run).items())]
+    (start, again) = [r.run for found in files for r in found if r.HasField("run")]
+    assert start.run_id == again.run_id
+    assert {i.key: json.loads(i.value_json) for i in start.config.update}["lora"]["rank"] == 4
+    logged = [{"|".join(i.nested_key) or i.key: json.loads(i.value_json) for i in r.history.item}
+              for found in files for r in found if r.HasField("history")]
+    written = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert len(written) > 4
+    for key in ("loss", "held_out_loss", "lr", "tokens_per_s"):
+        assert [p[key] for p in logged if key in p] == [p[key] for p in written if key in p]
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_interrupted_run_ends_bit_equal(at: int, config: Callable[..., TrainConfig], tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config("epochs=2", "held_out=0.4", "eval_every=3")
+    whole = train(settings, tmp_path / "whole")
+    cut_off(settings, tmp_path / "cut", at, monkeypatch)
     with pytest.raises(UserError, match="--resume"):
         train(settings, tmp_path / "cut")
     torch.manual_seed(123)
