@@ -52,7 +52,7 @@ class Agent:
         model wrote is a record.
         """
         started = time.monotonic()
-        question = Question(example.question, topics_of(example))
+        question = Question(example.question, shown_topics(example))
         count = self.llm.count_tokens
         prompt = build(question, boxes, demonstrations, self.config.prompt, count, label)
         messages = prompt.messages()
@@ -98,7 +98,7 @@ class Agent:
         )
 
 
-def topics_of(example: Example) -> tuple[str, ...]:
+def shown_topics(example: Example) -> tuple[str, ...]:
     """Topic entities of a graph question, as the BOXes name them."""
     return example.knowledge.topics if example.knowledge.kind == "graph" else ()
 

@@ -5,9 +5,11 @@
     python scripts/bench_train.py --device cuda --shape 7b      random weights of that size, bf16
 
 Each measurement is a process of its own (peak memory is the process's), the kinds take turns, the median is
-shown. On CPU the clock is the process's CPU time on one thread, so that busy neighbours matter little; wall
-time stands beside it. Our trl settings: labels on assistant turns, its fused head (labelled positions only),
-LoRA as ours; ``trl`` pads batches of rows sorted by length, ``trl packed`` packs them (bfd, padding-free).
+shown. On one CPU thread the clock is the process's CPU time, so that busy neighbours matter little; otherwise
+it is wall time. trl gets labels on assistant turns, its fused head (labelled positions only), LoRA as ours, and
+what was fastest of batches of 1 or 4 and of sdpa or eager attention: on CPU row by row (no padding), in bf16
+with eager attention (torch's fused CPU kernel does not use the bf16 units); on GPU it pads batches sorted by
+length. ``trl packed`` packs rows (bfd, padding-free).
 """
 
 from __future__ import annotations
@@ -45,18 +47,20 @@ def main() -> None:
     """Parse, measure, print, write."""
     arguments = _parser().parse_args()
     if arguments.quick:
-        arguments.databases, arguments.repeats, arguments.steps = 2, 1, 1
-        arguments.branches, arguments.kinds = 2, ["ours", "trl"]
-        arguments.threads = 2
+        arguments.databases, arguments.branches, arguments.repeats, arguments.steps = 2, 2, 1, 1
+        arguments.threads, arguments.kinds = 2, ["ours", "trl"]
+    if arguments.precision == "auto":
+        arguments.precision = _precision(arguments)
     if arguments.worker:
         print(json.dumps(_worker(arguments)))
         return
     with tempfile.TemporaryDirectory() as scratch:
         if not arguments.rows:
             arguments.rows = str(Path(scratch) / "rows.parquet")
-            speed = arguments.databases * (arguments.steps + 1)
-            count = arguments.groups if arguments.held_out_loss else speed
-            _write(spider_rows(Path(arguments.spider), count, arguments.branches), arguments.rows)
+            size = (arguments.databases * (arguments.steps + 1), arguments.branches)
+            if arguments.held_out_loss:
+                size = (arguments.groups, arguments.per_group)
+            _write(spider_rows(Path(arguments.spider), *size), arguments.rows)
         figures = held_out_loss(arguments, scratch) if arguments.held_out_loss else compare(arguments)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
@@ -67,24 +71,36 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="pypi:smollm2-135m-instruct")
     parser.add_argument("--rows", default="", help="SFT rows (Parquet); default: made from --spider")
     parser.add_argument("--spider", default=str(ROOT.parent / "shared" / "data" / "spider"))
-    parser.add_argument("--databases", type=int, default=2, help="databases per optimizer step")
-    parser.add_argument("--branches", type=int, default=8, help="rows per database in a step")
+    parser.add_argument("--databases", type=int, default=4, help="databases per optimizer step")
+    parser.add_argument("--branches", type=int, default=4, help="rows per database in a step")
     parser.add_argument("--steps", type=int, default=2, help="timed optimizer steps (one more warms up)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--micro-tokens", type=int, default=2048)
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto",
+                        help="auto: as training would")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--shape", choices=list(SHAPES), help="random weights of this size")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
     parser.add_argument("--held-out-loss", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--groups", type=int, default=12, help="databases of the held-out-loss test")
+    parser.add_argument("--groups", type=int, default=100, help="databases of the held-out-loss test")
+    parser.add_argument("--per-group", type=int, default=8, help="its rows per database")
     parser.add_argument("--lr", type=float, default=1e-3, help="its learning rate")
     parser.add_argument("--json", help="write the figures here")
     parser.add_argument("--quick", action="store_true", help="one small measurement each")
     parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
     return parser
+
+
+def _precision(arguments: argparse.Namespace) -> str:
+    import torch
+
+    from pandora_train.train import TrainConfig
+    from pandora_train.train.base import precision
+
+    chosen = precision(TrainConfig(data=""), torch.device(arguments.device))
+    return "bf16" if chosen == torch.bfloat16 else "fp32"
 
 
 # --- rows -------------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     medians = {kind: {key: statistics.median(r[key] for r in done) for key in done[0]}
                for kind, done in runs.items()}
     best = max((m["rows_per_s"] for kind, m in medians.items() if kind != "ours"), default=float("nan"))
-    clock = "CPU time of one process" if arguments.device == "cpu" else "wall time"
+    clock = "CPU time" if arguments.device == "cpu" and arguments.threads == 1 else "wall time"
     print(f"{arguments.shape or arguments.model}, {arguments.precision}, {arguments.threads} thread(s), "
           f"{arguments.databases} databases x {arguments.branches} rows a step; {clock}; median of "
           f"{arguments.repeats}")
@@ -188,9 +204,9 @@ def _worker(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def _clock(arguments: argparse.Namespace) -> Callable[[], float]:
-    """CPU seconds of this process per thread, or synchronised wall seconds on GPU."""
+    """Seconds: CPU time of a single thread, else wall time (synchronised on GPU)."""
     if arguments.device == "cpu":
-        return lambda: time.process_time() / arguments.threads
+        return time.process_time if arguments.threads == 1 else time.perf_counter
     import torch
 
     def synchronised() -> float:
@@ -276,7 +292,8 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     data = load_dataset("parquet", data_files=arguments.rows, split="train")
     batch = arguments.branches * arguments.databases
     bf16 = arguments.precision == "bf16"
-    rows_each = 4
+    rows_each = 1 if packing or arguments.device == "cpu" else 8
+    attention = "eager" if bf16 and arguments.device == "cpu" else "sdpa"
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     try:
         get_training_chat_template(tokenizer)
@@ -288,10 +305,10 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
             assistant_only_loss=True, learning_rate=2e-4, bf16=bf16, use_cpu=arguments.device == "cpu",
             gradient_checkpointing=False, dataloader_pin_memory=False, packing=packing,
             max_length=arguments.micro_tokens if packing else 4096,
-            per_device_train_batch_size=1 if packing else rows_each,
+            per_device_train_batch_size=rows_each,
             gradient_accumulation_steps=1 if packing else batch // rows_each,
             train_sampling_strategy="random" if packing else "group_by_length",
-            model_init_kwargs={"dtype": "bfloat16" if bf16 else "float32", "attn_implementation": "sdpa"})
+            model_init_kwargs={"dtype": "bfloat16" if bf16 else "float32", "attn_implementation": attention})
         times: list[tuple[float, float, float, float]] = []
         clock = _clock(arguments)
         seen = {"tokens": 0.0, "pairs": 0.0}

@@ -6,7 +6,8 @@ values say where an answer lies that has no gold program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pandora_train.box import boxes_for
@@ -20,28 +21,27 @@ from pandora_train.teach.compile.program import Unsupported
 
 
 def write_errors(folder: Path, samples: Sequence[Trajectory], schema: Callable[[Trajectory], str],
-                 examples: Iterable[Example]) -> list[Diagnosis]:
+                 example: Callable[[Trajectory], Example]) -> list[Diagnosis]:
     """Diagnose all samples that are not fully right and write them to ``folder/errors.jsonl``.
 
-    ``schema`` gives the BOX schema text of a sample's prompt.
+    ``schema`` gives the BOX schema text of a sample's prompt, ``example`` its question, grounded.
     """
-    by_id = {e.id: e for e in examples}
-    found = [d for t in samples if (d := explain(t, schema(t), by_id.get(t.id))) is not None]
+    found = [d for t in samples if (d := explain(t, schema(t), partial(example, t))) is not None]
     write_text(folder / "errors.jsonl", "".join(d.model_dump_json() + "\n" for d in found))
     return found
 
 
-def explain(trajectory: Trajectory, schema: str, example: Example | None) -> Diagnosis | None:
+def explain(trajectory: Trajectory, schema: str, example: Callable[[], Example]) -> Diagnosis | None:
     """The error kind of one sample; the BOXes are built only where the sample alone does not decide."""
     found = diagnose(trajectory, schema)
-    weak = found is not None and (found.kind == "unknown" or found.rule == "kind of answer")
-    if not weak or example is None:
+    if found is None or not (found.kind == "unknown" or found.rule == "kind of answer"):
         return found
     try:
-        boxes = boxes_for(example.knowledge)
+        asked = example()
+        boxes = boxes_for(asked.knowledge)
     except UserError:
         return found  # the data has moved since the run
-    return diagnose(trajectory, schema, boxes, reference(example, boxes))
+    return diagnose(trajectory, schema, boxes, reference(asked, boxes))
 
 
 def reference(example: Example, boxes: BoxSet) -> str:

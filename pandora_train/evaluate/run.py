@@ -69,7 +69,14 @@ def evaluate(config: EvaluateConfig, run: Run) -> dict[str, Any]:
     results = summarise(samples) | _about(config, samples, examples, trouble, reserved)
     write_json(run.path / "results.json", results)
     parts = {p.key: p.text for p in run.read("parts.jsonl", PartText)}
-    write_errors(run.path, samples, lambda t: _schema(t, parts), [ground(e) for e in examples])
+    by_id = {e.id: e for e in examples}
+
+    def asked(trajectory: Trajectory) -> Example:
+        if trajectory.id not in by_id:
+            raise UserError(f"{trajectory.id} is no longer in the data")
+        return ground(by_id[trajectory.id])
+
+    write_errors(run.path, samples, lambda t: _schema(t, parts), asked)
     if trouble.unfinished:
         raise UserError(f"{len(trouble.unfinished)} samples unfinished by failures of the machinery, first: "
                         f"{trouble.unfinished[0]}; run again with --resume")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import PositiveInt
 
-from pandora_train.agent import Agent, AgentConfig, topics_of
+from pandora_train.agent import Agent, AgentConfig, shown_topics
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
@@ -174,7 +174,7 @@ def _taught(example: Example, agent: Agent, memory: Memory | None,
 
 def _entry(example: Example, turns: list[Turn], boxes: str, provenance: dict[str, Any]) -> Entry:
     return Entry(id=example.id, benchmark=example.benchmark, group=example.group, question=example.question,
-                 topics=topics_of(example), boxes=boxes, turns=tuple(turns),
+                 topics=shown_topics(example), boxes=boxes, turns=tuple(turns),
                  program_id=program_id(example), provenance=provenance)
 
 

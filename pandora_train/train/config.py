@@ -54,7 +54,8 @@ class TrainConfig(Config):
     layout: Literal["shared", "packed"] = "shared"
     """``shared`` runs what rows have in common once; ``packed`` lays rows side by side. Same gradients."""
     branches: int = Field(default=8, ge=1)
-    """Most rows of one group (database, table, topic) in one optimizer step: more saves more, mixes less."""
+    """Rows of one group (database, table, topic) that come together: more saves more, mixes less; 1 shuffles
+    all rows."""
     batch_size: int = Field(default=16, ge=1)
     """Rows per optimizer step, over all processes and accumulation."""
     micro_tokens: int = Field(default=2048, ge=64)

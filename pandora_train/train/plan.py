@@ -1,8 +1,9 @@
 """Which rows go into which optimizer step: fixed by the seed alone, so that a resumed run sees the same.
 
 Rows of one group come in bundles of at most ``branches``; a group's bundles are spread over the epoch, each
-at a random place in its stretch, so a step mixes several databases. Every process knows the whole plan,
-hence the number of labels in a step, and the loss needs no communication to be normalised.
+at a random place in its stretch, so a step mixes several databases. Bundles of one are plain shuffling.
+Every process knows the whole plan, hence the number of labels in a step, and the loss needs no communication
+to be normalised.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def make_plan(samples: Sequence[Sample], batch_size: int, branches: int, epochs:
 
 
 def _epoch(samples: Sequence[Sample], branches: int, rng: random.Random) -> list[int]:
+    if branches == 1:
+        return rng.sample(range(len(samples)), len(samples))
     groups: dict[str, list[int]] = {}
     for i, sample in enumerate(samples):
         groups.setdefault(sample.group, []).append(i)

@@ -11,6 +11,7 @@ import pytest
 
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.box.box import BoxSet
+from pandora_train.errors import UserError
 from pandora_train.evaluate.errors import diagnose
 from pandora_train.evaluate.explain import explain, reference, write_errors
 from pandora_train.metrics import gold_rows, primary, score
@@ -80,9 +81,10 @@ def test_injected_kinds_are_found(benchmark: str, sandbox: Sandbox) -> None:
 def test_errors_are_written_with_the_boxes_at_hand(tmp_path: Path, sandbox: Sandbox) -> None:
     examples = list(load(DataConfig(benchmark="wikitq", path=str(SAMPLE / "wikitq"), split="dev")))[:3]
     code = "result = [['nobody']]"
+    by_id = {e.id: e for e in examples}
     samples = [run(e, boxes_for(e.knowledge), code, sandbox) for e in examples]
     schemas = {e.id: schema_text(boxes_for(e.knowledge)) for e in examples}
-    written = write_errors(tmp_path, samples, lambda t: schemas[t.id], examples)
+    written = write_errors(tmp_path, samples, lambda t: schemas[t.id], lambda t: by_id[t.id])
     assert [d.id for d in written] == [e.id for e in examples]
     assert list(read_jsonl(tmp_path / "errors.jsonl", type(written[0]))) == written
     alone = [diagnose(t, schemas[t.id]) for t in samples]
@@ -92,4 +94,8 @@ def test_errors_are_written_with_the_boxes_at_hand(tmp_path: Path, sandbox: Sand
 def test_a_sample_whose_example_is_gone_is_judged_alone(sandbox: Sandbox) -> None:
     (example, *_) = load(DataConfig(benchmark="wikitq", path=str(SAMPLE / "wikitq"), split="dev"))
     t = run(example, boxes_for(example.knowledge), "result = [['nobody']]", sandbox)
-    assert explain(t, "", None) == diagnose(t, "")
+
+    def gone() -> Example:
+        raise UserError("no longer in the data")
+
+    assert explain(t, "", gone) == diagnose(t, "")
