@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Questions over tables, databases and knowledge graphs, distilled into a small local model.",
 )
 
+ASK = Path(__file__).resolve().parent.parent / "configs" / "ask.yaml"
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="The stage's config file.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE ...", help="Change config keys.")]
@@ -30,6 +32,7 @@ PrintConfig = Annotated[bool, typer.Option("--print-config", help="Print the res
 
 def main() -> NoReturn:
     """Entry point: user errors and machinery failures are one line, exit codes 2 and 3; Ctrl-C is 130."""
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"  # one line, like errors
     try:
         app(standalone_mode=True)
     except UserError as e:
@@ -205,7 +208,7 @@ def track(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")],
 @app.command()
 def ask(question: str,
         path: Annotated[str, typer.Argument(help="A CSV, TSV, SQLite or RDF file, or a SPARQL URL.")],
-        config: Annotated[Path, typer.Option(help="Agent config.")] = Path("configs/ask.yaml"),
+        config: Annotated[Path, typer.Option(help="Agent config.", show_default="configs/ask.yaml")] = ASK,
         topic: Annotated[list[str] | None, typer.Option(help="Topic entity of a graph question.")] = None,
         set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None) -> None:
     """Ask your own data one question."""

@@ -6,10 +6,10 @@
 
 Each measurement is a process of its own (peak memory is the process's), the kinds take turns, the median is
 shown. On one CPU thread the clock is the process's CPU time, so that busy neighbours matter little; otherwise
-it is wall time. trl gets labels on assistant turns, its fused head (labelled positions only), LoRA as ours, and
-what was fastest of batches of 1 or 4 and of sdpa or eager attention: on CPU row by row (no padding), in bf16
-with eager attention (torch's fused CPU kernel does not use the bf16 units); on GPU it pads batches sorted by
-length. ``trl packed`` packs rows (bfd, padding-free).
+it is wall time. trl gets labels on assistant turns, its fused head (labelled positions only), LoRA as ours,
+and what was fastest of batches of 1 or 4 and of sdpa or eager attention: on CPU row by row (no padding), in
+bf16 with eager attention (torch's fused CPU kernel does not use the bf16 units); on GPU it pads batches of 8
+rows sorted by length. ``trl packed`` packs rows (bfd, padding-free).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -307,15 +307,14 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
             max_length=arguments.micro_tokens if packing else 4096,
             per_device_train_batch_size=rows_each,
             gradient_accumulation_steps=1 if packing else batch // rows_each,
-            train_sampling_strategy="random" if packing else "group_by_length",
+            train_sampling_strategy="random" if rows_each == 1 else "group_by_length",
             model_init_kwargs={"dtype": "bfloat16" if bf16 else "float32", "attn_implementation": attention})
-        times: list[tuple[float, float, float, float]] = []
-        clock = _clock(arguments)
-        seen = {"tokens": 0.0, "pairs": 0.0}
+        clock, now = _clock(arguments), Counter[str]()
+        times: list[tuple[float, float, Counter[str]]] = []
 
         class Timer(TrainerCallback):  # type: ignore[misc]
             def on_step_begin(self, *_: Any, **__: Any) -> None:
-                times.append((clock(), time.perf_counter(), seen["tokens"], seen["pairs"]))
+                times.append((clock(), time.perf_counter(), Counter(now)))
 
             on_train_end = on_step_begin
 
@@ -326,18 +325,17 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
 
         def counting(model: Any, inputs: Any, *a: Any, **k: Any) -> Any:
             shape = inputs["input_ids"].shape
-            seen["tokens"] += shape.numel()
-            seen["pairs"] += shape[0] * shape[1] ** 2 / 2
+            starts = (inputs["position_ids"] == 0).sum() if packing else shape[0]
+            now.update(tokens=shape.numel(), pairs=shape[0] * shape[1] ** 2 // 2, rows=int(starts),
+                       labels=int((inputs["labels"] != -100).sum()))
             return forward(model, inputs, *a, **k)
 
         trainer.compute_loss = counting
         trainer.train()
-    labels = sum(sum(label != -100 for label in ids) for ids in trainer.train_dataset["labels"])
-    first = times[1]  # the first optimizer step warms up
-    seconds, wall = times[-1][0] - first[0], times[-1][1] - first[1]
-    share = (times[-1][2] - first[2]) / times[-1][2]
-    return _figures(arguments, trainer.model.get_base_model(), seconds, wall, len(data) * share,
-                    labels * share, times[-1][2] - first[2], times[-1][3] - first[3])
+    (start, wall, before), (end, wall_end, after) = times[1], times[-1]  # the first step warms up
+    done = after - before
+    return _figures(arguments, trainer.model.get_base_model(), end - start, wall_end - wall, done["rows"],
+                    done["labels"], done["tokens"], done["pairs"])
 
 
 def _figures(arguments: argparse.Namespace, base: Any, seconds: float, wall: float, rows: float,
