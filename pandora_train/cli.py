@@ -103,7 +103,9 @@ def train(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = Non
     from pandora_train.train import TrainConfig, train
 
     settings = _open(TrainConfig, config, overrides, print_config)
-    print(train(settings, run_dir, resume))
+    adapter = train(settings, run_dir, resume)
+    if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+        print(adapter)
 
 
 @app.command()

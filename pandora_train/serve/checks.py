@@ -14,9 +14,8 @@ import httpx
 
 from pandora_train.errors import UserError
 from pandora_train.llm.protocol import Message
+from pandora_train.train.config import RANKS
 
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Largest ranks that vLLM can be told to allow."""
 PROBE: list[Message] = [
     {"role": "system", "content": "You answer questions over tables by writing pandas code."},
     {"role": "user", "content": "BOX: city = pd.DataFrame({'name': [...], 'population': [...]})\n"

@@ -19,7 +19,7 @@ def train(config: TrainConfig, run_dir: Path | None = None, resume: bool = False
     ``run_dir`` defaults to ``<home>/runs/train/<name>``; an existing one needs ``resume``. Raises
     :class:`~pandora_train.errors.UserError` for what the user can fix.
     """
-    from pandora_train.train.loop import fit
+    from pandora_train.train.fit import fit
 
     return fit(config, run_dir, resume)
 

@@ -6,7 +6,7 @@ forward. Linear layers run over the packed row as it is; only attention knows ab
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -55,7 +55,7 @@ def branch_attention(module: nn.Module, query: Tensor, key: Tensor, value: Tenso
         k = torch.cat([keys[j] for j in above], dim=2) if node.above else keys[i]
         v = torch.cat([values[j] for j in above], dim=2) if node.above else values[i]
         q = stacked[i].flatten(2, 3)
-        mask = _mask(sizes[i], k.shape[2], groups, q.dtype, q.device)
+        mask = _mask(tree, sizes[i], k.shape[2], groups, q)
         outputs.append(_attend(q, k, v, mask, scaling).view(1, kv_heads, groups, sizes[i], -1))
     return torch.cat(outputs, dim=3).flatten(1, 2).transpose(1, 2).contiguous(), None
 
@@ -70,11 +70,14 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scaling: float) -> Te
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scaling)
 
 
-@lru_cache(maxsize=64)
-def _mask(rows: int, columns: int, groups: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _mask(tree: Tree, rows: int, columns: int, groups: int, query: Tensor) -> Tensor:
     """[groups * rows, columns]: the last ``rows`` columns causal, those before them open."""
-    mask = torch.full((rows, columns), float("-inf"), dtype=dtype, device=device)
-    return mask.triu_(columns - rows + 1).repeat(groups, 1)
+    key = (rows, columns, groups, query.dtype)
+    if key not in tree.masks:
+        mask = torch.full((rows, columns), float("-inf"), dtype=query.dtype, device=query.device)
+        tree.masks[key] = mask.triu_(columns - rows + 1).repeat(groups, 1)
+    made: Tensor = tree.masks[key]
+    return made
 
 
 def flex_tree_attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None,
@@ -87,23 +90,18 @@ def flex_tree_attention(module: nn.Module, query: Tensor, key: Tensor, value: Te
     return out.transpose(1, 2).contiguous(), None
 
 
-_MASKS: dict[int, tuple[Tree, Any]] = {}
-
-
 def block_mask(tree: Tree) -> Any:
     """FlexAttention's mask of a tree; made once per tree, shared by its layers."""
     from torch.nn.attention.flex_attention import create_block_mask
 
-    held = _MASKS.get(0)
-    if held is None or held[0] is not tree:
+    if "flex" not in tree.masks:
         end, length = tree.end, tree.end.shape[0]
 
         def visible(batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:
             return (k <= q) & (q < end[k])
 
-        held = (tree, create_block_mask(visible, None, None, length, length, device=str(end.device)))
-        _MASKS[0] = held
-    return held[1]
+        tree.masks["flex"] = create_block_mask(visible, None, None, length, length, device=str(end.device))
+    return tree.masks["flex"]
 
 
 @cache

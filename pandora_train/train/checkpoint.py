@@ -1,7 +1,7 @@
 """Resumable checkpoints: written beside, flushed, then renamed, so that a kill leaves an old or a new one.
 
-``checkpoints/step-00000020/`` holds the adapter, AdamW's state, torch's random states and the position; the
-learning rate and the order of rows follow from the position. The two newest are kept.
+``checkpoints/step-00000020/`` holds the adapter, AdamW's state and the position; the learning rate, the order
+of rows and the random numbers of a step follow from the position. The two newest are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
+from pandora_train.errors import UserError
 from pandora_train.train.shard import full, load_optimizer, sharded_like
 
 KEPT = 2
@@ -46,29 +47,32 @@ def save_checkpoint(run: Path, position: Position, parameters: list[torch.nn.Par
     if folder.exists() or not write:
         return
     with replacing(folder) as temporary:
-        state = {"adapter": adapter, "optimizer": moments, "cpu": torch.get_rng_state(),
-                 "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
-        torch.save(state, temporary / "state.pt")
+        torch.save({"adapter": adapter, "optimizer": moments}, temporary / "state.pt")
         (temporary / "position.json").write_text(position.model_dump_json(), encoding="utf-8")
     for old in checkpoints(run)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def load_checkpoint(run: Path, parameters: list[torch.nn.Parameter],
-                    optimizer: torch.optim.Optimizer) -> Position:
-    """Take up the newest checkpoint; a run without one starts at step 0."""
+def newest(run: Path) -> str:
+    """Name of the newest complete checkpoint; empty for a run without one."""
     found = checkpoints(run)
-    if not found:
+    return found[-1].name if found else ""
+
+
+def load_checkpoint(run: Path, name: str, parameters: list[torch.nn.Parameter],
+                    optimizer: torch.optim.Optimizer) -> Position:
+    """Take up the checkpoint ``name``, which all processes agreed on; none starts at step 0."""
+    if not name:
         return Position()
-    state: dict[str, Any] = torch.load(found[-1] / "state.pt", map_location="cpu", weights_only=True)
+    folder = run / "checkpoints" / name
+    if not folder.is_dir():
+        raise UserError(f"no {folder} on this machine: the run folder must be on a disk that all nodes share")
+    state: dict[str, Any] = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
     with torch.no_grad():
         for parameter, saved in zip(parameters, state["adapter"], strict=True):
             parameter.copy_(sharded_like(saved, parameter))
     load_optimizer(optimizer, state["optimizer"], parameters)
-    torch.set_rng_state(state["cpu"])
-    if torch.cuda.is_available() and state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
-    return Position.model_validate_json((found[-1] / "position.json").read_text(encoding="utf-8"))
+    return Position.model_validate_json((folder / "position.json").read_text(encoding="utf-8"))
 
 
 def checkpoints(run: Path) -> list[Path]:

@@ -9,13 +9,15 @@ from pydantic import Field
 from pandora_train.config import Config
 from pandora_train.sources import DataConfig
 
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Largest adapter ranks that vLLM can be told to allow."""
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
 class LoraSettings(Config):
     """The adapter: low-rank updates of linear layers, and nothing else, so that vLLM can serve it."""
 
-    rank: int = Field(default=8, ge=1)
+    rank: int = Field(default=8, ge=1, le=RANKS[-1])
     """Rank of each update; vLLM must be started with at least this ``--max-lora-rank``."""
     alpha: float = 16.0
     """Scale: the update is multiplied by ``alpha / rank``."""
@@ -27,13 +29,13 @@ class LoraSettings(Config):
 
 
 class ExecutionSettings(Config):
-    """Questions that the agent answers with the adapter at each held-out loss."""
+    """Questions that the agent answers with the adapter at each held-out loss, shared out over processes."""
 
     data: list[DataConfig]
     """Which questions; keep them few (``limit``), and out of the training rows."""
-    rounds: int = 0
+    rounds: int = Field(default=0, ge=0)
     """How often an error goes back to the model."""
-    max_tokens: int = 320
+    max_tokens: int = Field(default=320, ge=1)
     """Longest reply."""
 
 
@@ -53,18 +55,20 @@ class TrainConfig(Config):
     """The adapter's rank, scale and places."""
     layout: Literal["shared", "packed"] = "shared"
     """``shared`` runs what rows have in common once; ``packed`` lays rows side by side. Same gradients."""
-    branches: int = Field(default=8, ge=1)
-    """Rows of one group (database, table, topic) that come together: more saves more, mixes less; 1 shuffles
-    all rows."""
+    branches: int = Field(default=4, ge=1)
+    """Rows of one group (database, table, topic) that come together, at most half a step: more saves more,
+    mixes less; 1 shuffles all rows. 4 of 16 cost no held-out loss (scripts/bench_train.py)."""
     batch_size: int = Field(default=16, ge=1)
     """Rows per optimizer step, over all processes and accumulation."""
     micro_tokens: int = Field(default=2048, ge=64)
-    """Most tokens per forward pass, after sharing; bounds the memory, not the gradients."""
-    max_tokens: int = Field(default=4096, ge=64)
-    """Longest row; longer prompts lose demonstrations first, then frames the answer does not name."""
+    """Most tokens per forward pass, after sharing; with ``max_tokens`` it bounds the memory, not the
+    gradients."""
+    max_tokens: int = Field(default=2048, ge=64)
+    """Longest row, which has a pass of its own if need be; longer prompts lose demonstrations first, then
+    frames the answer does not name."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the rows."""
-    max_steps: int = 0
+    max_steps: int = Field(default=0, ge=0)
     """Stop after so many optimizer steps (0: by ``epochs``)."""
     lr: float = Field(default=2e-4, gt=0)
     """Peak learning rate of AdamW."""
@@ -78,11 +82,11 @@ class TrainConfig(Config):
     """AdamW's decay of the adapter weights."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
     """Part of the groups kept out for the held-out loss, where no file holds such rows."""
-    eval_every: int = 0
+    eval_every: int = Field(default=0, ge=0)
     """Optimizer steps between held-out losses (0: at the end of each epoch)."""
     execution: ExecutionSettings | None = None
     """Held-out execution accuracy beside the held-out loss; the loss decides which adapter is best."""
-    patience: int = 0
+    patience: int = Field(default=0, ge=0)
     """Stop after so many held-out losses in a row without a new best (0: never)."""
     save_every: int = Field(default=20, ge=1)
     """Optimizer steps between resumable checkpoints."""
@@ -97,7 +101,7 @@ class TrainConfig(Config):
     """Spread the base over the processes (FSDP), for models larger than one GPU."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to train."""
-    threads: int = 0
+    threads: int = Field(default=0, ge=0)
     """CPU threads (0: torch's choice). Bit-equal resumption needs the same number."""
     seed: int = 0
     """Seed of the adapter's start and the order of rows."""

@@ -90,8 +90,14 @@ def render_spans(messages: Sequence[Message], tokenizer: Any) -> tuple[str, list
 
 
 def _render(messages: Sequence[Message], tokenizer: Any, generation: bool) -> str:
-    return str(tokenizer.apply_chat_template(list(messages), tokenize=False,
-                                             add_generation_prompt=generation))
+    from jinja2 import TemplateError
+
+    try:
+        return str(tokenizer.apply_chat_template(list(messages), tokenize=False,
+                                                 add_generation_prompt=generation))
+    except TemplateError as e:
+        raise UserError(f"the model's chat template refuses the rows ({e}): choose a model whose template "
+                        "takes a system turn") from None
 
 
 def _turn_length(turn: str, message: Message, tokenizer: Any) -> int:
@@ -99,7 +105,10 @@ def _turn_length(turn: str, message: Message, tokenizer: Any) -> int:
     content = message["content"].strip()
     tail = turn.find(content) + len(content)
     ends = [(turn.find(s, tail), s) for s in _special(tokenizer) if turn.find(s, tail) >= 0]
-    if content not in turn or not ends:
+    if content not in turn:
+        raise UserError("the model's chat template rewrites what the assistant says; training needs one that "
+                        "leaves it as it is")
+    if not ends:
         raise UserError("the model's chat template ends an assistant turn with no special token, so the "
                         "model could never learn to stop; choose an instruction-tuned model")
     at, special = min(ends)

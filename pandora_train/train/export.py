@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pandora_train.runs import write_json, write_text
-from pandora_train.train.rows import read_rows
+from pandora_train.train.rows import HELD_OUT, SftRow, read_rows
 
 
 def export_llama_factory(data: str | Path, folder: str | Path, name: str = "pandora") -> Path:
     """Write ``<name>.jsonl`` and ``dataset_info.json`` for ``--dataset_dir <folder> --dataset <name>``.
 
-    LLaMA-Factory trains on every assistant turn unless told otherwise (``mask_history: false``), as we do.
+    Held-out rows of a distill folder become ``--eval_dataset <name>_heldout``. LLaMA-Factory trains on every
+    assistant turn unless told otherwise (``mask_history: false``), as we do.
     """
+    sets = {name: read_rows(data)}
+    if (held := Path(data) / HELD_OUT).is_file():
+        sets[f"{name}_heldout"] = read_rows(held)
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "dataset_info.json", {name: _write(out, name, rows) for name, rows in sets.items()})
+    return out
+
+
+def _write(out: Path, name: str, rows: Sequence[SftRow]) -> dict[str, Any]:
     lines = [json.dumps({"messages": [turn.model_dump() for turn in row.messages]}, ensure_ascii=False)
-             for row in read_rows(data)]
+             for row in rows]
     write_text(out / f"{name}.jsonl", "\n".join(lines) + "\n")
-    write_json(out / "dataset_info.json", {name: {
+    return {
         "file_name": f"{name}.jsonl",
         "formatting": "sharegpt",
         "columns": {"messages": "messages"},
         "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
                  "assistant_tag": "assistant", "system_tag": "system"},
-    }})
-    return out
+    }

@@ -12,87 +12,58 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from accelerate.utils import broadcast_object_list
 
 from pandora_train.errors import UserError
-from pandora_train.runs import Run, run_folder, write_json
-from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision, trainable
+from pandora_train.records import Example, content_id
+from pandora_train.runs import write_json
+from pandora_train.train.base import precision, trainable
 from pandora_train.train.card import write_card
-from pandora_train.train.checkpoint import Position, cut_metrics, load_checkpoint, replacing, save_checkpoint
-from pandora_train.train.config import TrainConfig
-from pandora_train.train.encode import Sample, encode_rows
-from pandora_train.train.execution import execution_accuracy
-from pandora_train.train.loss import AnswerLoss
+from pandora_train.train.checkpoint import (
+    Position,
+    cut_metrics,
+    load_checkpoint,
+    newest,
+    replacing,
+    save_checkpoint,
+)
+from pandora_train.train.config import ExecutionSettings, TrainConfig
+from pandora_train.train.encode import Sample
+from pandora_train.train.execution import right_answers
+from pandora_train.train.loss import AnswerLoss, check_architecture
 from pandora_train.train.plan import Plan, make_plan, micro_batches, share
-from pandora_train.train.rows import data_hash, training_rows
 from pandora_train.train.shard import full, shard
-from pandora_train.train.track import Tracker, plot
+from pandora_train.train.track import Tracker, plot, read_metrics
 from pandora_train.train.tree import build_tree
-
-
-def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
-    """See :func:`pandora_train.train.train`."""
-    from accelerate import Accelerator
-
-    from pandora_train.llm.weights import resolve
-
-    _refuse(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    accelerator = Accelerator(cpu=config.device == "cpu" or not torch.cuda.is_available())
-    if config.device == "cuda" and accelerator.device.type != "cuda":
-        raise UserError("device: cuda, but no GPU is visible; set device: cpu")
-    rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
-    base = resolve(config.model)
-    tokenizer = load_tokenizer(base)
-    samples, counts = encode_rows(rows, tokenizer, config.max_tokens)
-    held, _ = encode_rows(held_rows, tokenizer, config.max_tokens)
-    if not samples:
-        raise UserError(f"no row of {config.data} can be trained on: {dict(counts)}")
-    if config.execution is not None and not held:
-        raise UserError("execution is measured beside the held-out loss: set held_out or held_out_data")
-    data = {"data_sha256": data_hash(rows), "held_out_sha256": data_hash(held_rows), "rows": len(samples),
-            "held_out_rows": len(held), **counts}
-    if accelerator.is_main_process:
-        Run("train", config.name, config, run_dir, resume, extra=data)
-    accelerator.wait_for_everyone()
-    model = load_adapted(base, config, accelerator.device)
-    check_vocabulary(model, tokenizer)
-    folder = run_folder("train", config.name, run_dir)
-    return Loop(config, model, tokenizer, accelerator, folder, samples, held, data).run()
-
-
-def _refuse(config: TrainConfig) -> None:
-    if config.shard and (config.execution is not None or config.quantize != "none"):
-        raise UserError("shard: true does not go with execution or quantize: leave those out")
-    if config.layout == "shared" and config.lora.dropout:
-        raise UserError("lora.dropout must be 0 with layout: shared (one draw would serve several rows); "
-                        "set it to 0, or layout: packed")
 
 
 class Loop:
     """One run over encoded samples. Distributed data-parallel processes each take a share of every step."""
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, accelerator: Any, run: Path,
-                 samples: list[Sample], held: list[Sample], facts: dict[str, Any] | None = None) -> None:
+                 samples: list[Sample], held: list[Sample], facts: dict[str, Any] | None = None,
+                 asked: Sequence[Example] = ()) -> None:
         self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
-        self.accelerator, self.samples, self.held = accelerator, samples, held
+        self.accelerator, self.samples, self.held, self.asked = accelerator, samples, held, asked
         self.facts = facts or {}
+        self.dtype = precision(config, accelerator.device)
         self.loss = AnswerLoss(model)
         if config.shard:
             shard(self.loss)
+        with self._mixed():
+            check_architecture(self.loss, accelerator.device)
         self.parameters = trainable(model)
         self.optimizer = torch.optim.AdamW(self.parameters, lr=config.lr, weight_decay=config.weight_decay)
         self.plan: Plan = make_plan(samples, config.batch_size, config.branches, config.epochs,
                                     config.max_steps, config.seed)
-        self.dtype = precision(config, accelerator.device)
 
     def run(self) -> Path:
         """Train to the end from wherever the run stands; returns the adapter folder."""
         config, main = self.config, self.accelerator.is_main_process
-        at = load_checkpoint(self.run_path, self.parameters, self.optimizer)
+        (name,) = broadcast_object_list([newest(self.run_path)])
+        at = load_checkpoint(self.run_path, name, self.parameters, self.optimizer)
         if main:
             cut_metrics(self.run_path / "metrics.jsonl", at.step)
-        began = time.perf_counter()
         with Tracker(self.run_path, len(self.plan.steps), at.step, config, config.wandb, config.name,
                      main) as track:
             while at.step < len(self.plan.steps) and not at.stopped:
@@ -107,8 +78,7 @@ class Loop:
             plot(self.run_path)
         adapter = self.run_path / ("best" if at.best is not None else "last")
         if main:
-            seconds = time.perf_counter() - began
-            write_json(self.run_path / "results.json", self._results(at, seconds) | {"adapter": adapter.name})
+            write_json(self.run_path / "results.json", self._results(at) | {"adapter": adapter.name})
         self.accelerator.wait_for_everyone()
         return adapter
 
@@ -122,14 +92,15 @@ class Loop:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self.model.train()
+        torch.manual_seed(self._seed(at.step))
         loss = self.accumulate(rows, labels)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
+        norm = float(full(torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)))
+        step = at.step + 1
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise UserError(f"loss {loss}, gradient norm {norm} at step {step}: lower lr, or train in fp32")
         self.optimizer.step()
         seconds = time.perf_counter() - began
-        step = at.step + 1
-        if not math.isfinite(loss):
-            raise UserError(f"the loss is {loss} at step {step}: lower lr, or train in fp32")
-        track.log(step, loss=loss, lr=rate, grad_norm=float(full(norm)), labels=labels, rows=len(rows),
+        track.log(step, loss=loss, lr=rate, grad_norm=norm, labels=labels, rows=len(rows),
                   seconds=seconds, tokens_per_s=labels / seconds, rows_per_s=len(rows) / seconds)
         return at.model_copy(update={"step": step, "tokens": at.tokens + labels})
 
@@ -152,16 +123,24 @@ class Loop:
         for batch, counts in self._micro_batches(self.held):
             total += self._forward(batch) * counts
         loss = float(self._sum(total)) / sum(s.targets for s in self.held)
+        if not math.isfinite(loss):
+            raise UserError(f"the held-out loss is {loss} at step {at.step}: lower lr, or train in fp32")
         track.log(at.step, held_out_loss=loss)
-        if self.config.execution is not None and self.accelerator.is_main_process:
-            accuracy = execution_accuracy(self.model, self.tokenizer, self.config.execution)
-            track.log(at.step, execution_accuracy=accuracy)
+        if self.config.execution is not None:
+            track.log(at.step, execution_accuracy=self._execution_accuracy(self.config.execution))
         if at.best is None or loss < at.best:
             at = at.model_copy(update={"best": loss, "since_best": 0})
             self.save_adapter("best", at)
             return at
         since = at.since_best + 1
         return at.model_copy(update={"since_best": since, "stopped": 0 < self.config.patience <= since})
+
+    def _execution_accuracy(self, settings: ExecutionSettings) -> float:
+        """Share of questions answered right; every process answers its part of them."""
+        mine = self.asked[self.accelerator.process_index:: self.accelerator.num_processes]
+        with self._mixed():
+            right = right_answers(self.model, self.tokenizer, settings, mine)
+        return float(self._sum(torch.tensor(float(right), device=self.accelerator.device))) / len(self.asked)
 
     def save_adapter(self, name: str, at: Position) -> None:
         """Write ``best`` or ``last`` in peft's layout, with the chat template's tokenizer and a card."""
@@ -197,13 +176,19 @@ class Loop:
         part = (step - warm) / max(1, total - warm)
         return config.lr * (config.lr_end + (1 - config.lr_end) * 0.5 * (1 + math.cos(math.pi * part)))
 
+    def _seed(self, step: int) -> int:
+        """For the random numbers (dropout) of one step in this process: a resumed run draws the same."""
+        return int(content_id(self.config.seed, step, self.accelerator.process_index, size=15), 16)
+
+    def _mixed(self) -> Any:
+        """The arithmetic of forward passes: the adapter is fp32, the base may be bf16."""
+        if self.dtype == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.accelerator.device.type, self.dtype)
+
     def _forward(self, batch: Sequence[Sample]) -> torch.Tensor:
-        device = self.accelerator.device
-        mixed: Any = contextlib.nullcontext()
-        if self.dtype != torch.float32:
-            mixed = torch.autocast(device.type, self.dtype)
-        with mixed:
-            loss: torch.Tensor = self.loss(build_tree(batch, self._shared).to(device))
+        with self._mixed():
+            loss: torch.Tensor = self.loss(build_tree(batch, self._shared).to(self.accelerator.device))
         return loss
 
     def _sum_gradients(self) -> None:
@@ -224,8 +209,13 @@ class Loop:
             dist.all_reduce(value)
         return value
 
-    def _results(self, at: Position, seconds: float) -> dict[str, Any]:
+    def _results(self, at: Position) -> dict[str, Any]:
+        """Facts and figures of the whole run; peak memory is this process's."""
+        lines = read_metrics(self.run_path / "metrics.jsonl")
+        found = [p["execution_accuracy"] for p in lines if "execution_accuracy" in p]
         memory = (torch.cuda.max_memory_allocated() if self.accelerator.device.type == "cuda"
                   else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-        return self.facts | {"steps": at.step, "labelled_tokens": at.tokens, "best_held_out_loss": at.best,
-                       "seconds": seconds, "peak_memory_bytes": memory, "stopped_early": at.stopped}
+        return self.facts | {
+            "steps": at.step, "labelled_tokens": at.tokens, "best_held_out_loss": at.best,
+            "execution_accuracy": found, "seconds": sum(p.get("seconds", 0.0) for p in lines),
+            "peak_memory_bytes": memory, "stopped_early": at.stopped}

@@ -23,9 +23,20 @@ class AnswerLoss(nn.Module):
         super().__init__()
         self.model = model
 
+    @property
+    def base(self) -> Any:
+        """The decoder with its head, without peft's wrapper."""
+        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+
+    def reference(self, ids: Tensor, start: int) -> Tensor:
+        """The same by the model's own forward; ``ids`` is [rows, T], tokens after ``start`` are labels."""
+        logits = self.base(input_ids=ids, use_cache=False).logits.float()
+        targets = ids[:, start + 1:].flatten()
+        return F.cross_entropy(logits[:, start:-1].flatten(0, 1), targets, reduction="sum")
+
     def forward(self, tree: Tree) -> Tensor:
         """Sum over labels, fp32; divide by the labels of the whole optimizer step."""
-        causal = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        causal = self.base
         hidden = causal.get_decoder()(input_ids=tree.input_ids, position_ids=tree.position_ids,
                                       use_cache=False, tree=tree).last_hidden_state
         head = causal.get_output_embeddings()
@@ -71,7 +82,7 @@ def use_tree_attention(model: Any, device: torch.device) -> None:
     model.set_attn_implementation(FLEX if device.type == "cuda" else BRANCHES)
 
 
-def check_architecture(model: Any, device: torch.device) -> None:
+def check_architecture(loss: AnswerLoss, device: torch.device) -> None:
     """Prove on two short rows that tree attention and the separate head give the model's own loss.
 
     Raises :class:`UserError` for architectures where they do not (scaled logits, other attention).
@@ -79,23 +90,22 @@ def check_architecture(model: Any, device: torch.device) -> None:
     from pandora_train.train.encode import Sample
     from pandora_train.train.tree import MIN_SHARED, build_tree
 
-    vocabulary = model.config.get_text_config().vocab_size
+    base, name = loss.base, type(loss.base).__name__
+    vocabulary = base.config.get_text_config().vocab_size
     stem = [(7 * i + 3) % vocabulary for i in range(MIN_SHARED + 3)]
     rows = [(*stem, *((11 * i + k) % vocabulary for i in range(5))) for k in (1, 2)]
     marks = tuple(i >= len(stem) + 1 for i in range(len(rows[0])))
     tree = build_tree([Sample(str(n), "", r, marks) for n, r in enumerate(rows)]).to(device)
+    loss.eval()
     with torch.no_grad():
-        ids = torch.tensor(rows, device=device)
-        model.set_attn_implementation("sdpa")
-        logits = model(input_ids=ids, use_cache=False).logits.float()
-        own = F.cross_entropy(logits[:, len(stem): -1].flatten(0, 1), ids[:, len(stem) + 1:].flatten(),
-                              reduction="sum")
-        use_tree_attention(model, device)
+        base.set_attn_implementation("sdpa")
+        own = loss.reference(torch.tensor(rows, device=device), len(stem))
+        use_tree_attention(base, device)
         try:
-            ours = AnswerLoss(model)(tree)
-        except TypeError as e:
-            raise UserError(f"{type(model).__name__} does not take tree attention ({e})") from None
-    tolerance = 1e-3 if model.dtype == torch.float32 else 2e-2
+            ours = loss(tree)
+        except (TypeError, AttributeError) as e:
+            raise UserError(f"{name} does not take tree attention ({e}): choose another model") from None
+    tolerance = 1e-3 if base.dtype == torch.float32 else 2e-2
     if not torch.allclose(own, ours, rtol=tolerance):
-        raise UserError(f"{type(model).__name__} computes its loss in a way that shared prefixes do not "
-                        f"reproduce ({float(own):.5f} against {float(ours):.5f}): choose another model")
+        raise UserError(f"{name} computes its loss in a way that shared prefixes do not reproduce "
+                        f"({float(own):.5f} against {float(ours):.5f}): choose another model")

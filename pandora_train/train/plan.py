@@ -28,7 +28,8 @@ class Plan:
 
 def make_plan(samples: Sequence[Sample], batch_size: int, branches: int, epochs: float, max_steps: int,
               seed: int) -> Plan:
-    """Steps of ``batch_size`` rows each (the last of an epoch may be smaller)."""
+    """Steps of ``batch_size`` rows each (the last of an epoch may be smaller), of two groups at least."""
+    branches = min(branches, max(1, batch_size // 2))
     per_epoch = math.ceil(len(samples) / batch_size)
     total = max(1, round(per_epoch * epochs))
     total = min(total, max_steps) if max_steps else total

@@ -13,6 +13,9 @@ from pydantic import ValidationError
 from pandora_train.errors import UserError
 from pandora_train.records import Record
 
+HELD_OUT = "heldout.parquet"
+"""Rows for the held-out loss, in a folder of ``pandora distill``."""
+
 
 class Turn(Record):
     """One message of a conversation."""
@@ -32,7 +35,7 @@ class SftRow(Record):
 
 
 def read_rows(path: str | Path) -> list[SftRow]:
-    """Rows of a Parquet file, or of all in a folder (by file name); extra columns are left alone.
+    """Rows of a Parquet file, or of all in a folder but its held-out ones; extra columns are left alone.
 
     Raises :class:`UserError` for a missing path, missing columns, wrong roles or repeated ids.
     """
@@ -60,12 +63,16 @@ def training_rows(data: str, held_out_data: str, held_out: float, seed: int
     """(training, held-out) rows as :class:`~pandora_train.train.config.TrainConfig` names them."""
     if not data:
         raise UserError("no training rows: set data= to a folder of `pandora distill`")
-    folder = Path(data)
-    train, held = folder / "train.parquet", folder / "heldout.parquet"
-    if not held_out_data and held.is_file():
-        held_out_data = str(held)
-    rows = read_rows(train if train.is_file() else data)
-    return (rows, read_rows(held_out_data)) if held_out_data else split(rows, held_out, seed)
+    if not held_out_data and (Path(data) / HELD_OUT).is_file():
+        held_out_data = str(Path(data) / HELD_OUT)
+    rows = read_rows(data)
+    if not held_out_data:
+        return split(rows, held_out, seed)
+    held, seen = read_rows(held_out_data), {row.id for row in rows}
+    both = [row.id for row in held if row.id in seen]
+    if both:
+        raise UserError(f"row {both[0]} is in {data} and in {held_out_data}: hold out others")
+    return rows, held
 
 
 def split(rows: Sequence[SftRow], part: float, seed: int) -> tuple[list[SftRow], list[SftRow]]:
@@ -84,7 +91,7 @@ def split(rows: Sequence[SftRow], part: float, seed: int) -> tuple[list[SftRow],
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else []
+    files = sorted(f for f in path.rglob("*.parquet") if f.name != HELD_OUT) if path.is_dir() else []
     if not files:
         raise UserError(f"no Parquet rows at {path}: run `pandora distill`, or set data=")
     return files

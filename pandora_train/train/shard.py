@@ -15,13 +15,16 @@ from pandora_train.train.loss import AnswerLoss
 
 
 def shard(loss: AnswerLoss) -> None:
-    """Spread all parameters over the processes, one group per decoder layer, in place."""
-    from torch.distributed.fsdp import fully_shard
+    """Spread all parameters over the processes, one group per decoder layer, in place.
 
-    causal = loss.model.get_base_model()
-    for layer in causal.get_decoder().layers:
+    The model may still lie on the CPU: each group goes to the process's device as it is sharded.
+    """
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for layer in loss.base.get_decoder().layers:
         fully_shard(layer)
     fully_shard(loss)
+    register_fsdp_forward_method(loss, "reference")
 
 
 def full(value: Any) -> Any:

@@ -17,11 +17,16 @@ from rich.progress import (
 )
 
 from pandora_train.config import Config
+from pandora_train.errors import UserError
 from pandora_train.records import content_id
 from pandora_train.runs import append_line
 
 SHOWN = ("loss", "held_out_loss", "rows_per_s")
 """What stands beside the progress bar."""
+
+
+LINES = 50
+"""Progress lines of a run whose output is no terminal (Slurm, CI)."""
 
 
 class Tracker:
@@ -30,19 +35,24 @@ class Tracker:
     def __init__(self, run: Path, total: int, done: int, config: Config,
                  wandb: Literal["off", "offline", "online"], name: str,
                  active: bool) -> None:
-        self.file, self.active = run / "metrics.jsonl", active
+        self.file, self.active, self._total = run / "metrics.jsonl", active, total
         self._wandb: Any = None
+        self._console = Console(stderr=True)
         self._progress = Progress(TextColumn("training"), BarColumn(), MofNCompleteColumn(),
                                   TextColumn("{task.description}"), TimeElapsedColumn(),
                                   TextColumn("left"), TimeRemainingColumn(),
-                                  console=Console(stderr=True), disable=not active)
+                                  console=self._console,
+                                  disable=not (active and self._console.is_terminal))
         self._task = self._progress.add_task("", total=total, completed=done)
         if active and wandb != "off":
             import wandb as client
 
-            self._wandb = client.init(project="pandora_train", name=name, dir=str(run), mode=wandb,
-                                      id=content_id(str(run)), resume="allow",
-                                      config=config.model_dump(mode="json"))
+            try:
+                self._wandb = client.init(project="pandora_train", name=name, dir=str(run), mode=wandb,
+                                          id=content_id(str(run)), resume="allow",
+                                          config=config.model_dump(mode="json"))
+            except client.Error as e:
+                raise UserError(f"wandb: {str(e).splitlines()[0]} (log in, or set wandb=offline)") from None
 
     def __enter__(self) -> Tracker:
         self._progress.start()
@@ -60,6 +70,9 @@ class Tracker:
         append_line(self.file, json.dumps({"step": step, **values}))
         shown = " ".join(f"{k} {v:.4g}" for k, v in values.items() if k in SHOWN)
         self._progress.update(self._task, completed=step, description=shown)
+        told = step == self._total or step % max(1, self._total // LINES) == 0 or "held_out_loss" in values
+        if told and not self._console.is_terminal:
+            self._console.print(f"training {step}/{self._total} {shown}", highlight=False)
         if self._wandb is not None:
             self._wandb.log(values, step=step)
 

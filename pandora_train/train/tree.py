@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,8 @@ class Tree:
     targets: Tensor
     """[N]: those tokens."""
     nodes: tuple[Node, ...] = field(repr=False)
+    masks: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Attention masks made for this tree, which its layers share and which end with it."""
 
     def to(self, device: torch.device) -> Tree:
         """The same tree on ``device``."""

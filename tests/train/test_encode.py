@@ -137,6 +137,17 @@ def test_rows_file_problems_are_named(tmp_path: Path, write_rows: Callable[..., 
         training_rows("", "", 0, 0)
 
 
+def test_held_out_rows_are_never_trained_on(tmp_path: Path, write_rows: Callable[..., Path]) -> None:
+    """A distill folder's heldout.parquet is no training file, whatever the others are called."""
+    write_rows(3).rename(tmp_path / "shard-1.parquet")
+    write_rows(2).rename(tmp_path / "heldout.parquet")
+    assert len(read_rows(tmp_path)) == 3
+    with pytest.raises(UserError, match="r0 is in"):
+        training_rows(str(tmp_path), "", 0, 0)
+    write_rows(1, id="other").rename(tmp_path / "heldout.parquet")
+    assert [len(rows) for rows in training_rows(str(tmp_path), "", 0, 0)] == [3, 1]
+
+
 def test_held_out_takes_whole_groups(write_rows: Callable[..., Path]) -> None:
     train, held = training_rows(str(write_rows(12)), "", 0.1, 0)
     assert {r.group for r in train}.isdisjoint({r.group for r in held})

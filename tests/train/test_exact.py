@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pandora_train.train.attention import BRANCHES, FLEX, register
+from pandora_train.train.attention import BRANCHES, FLEX, block_mask, register
 from pandora_train.train.base import trainable
 from pandora_train.train.encode import Sample, encode
 from pandora_train.train.loss import AnswerLoss
@@ -107,17 +107,22 @@ def test_accumulation_equals_one_batch(samples: list[Sample]) -> None:
 
 def test_layer_recomputation_changes_nothing(samples: list[Sample]) -> None:
     model = adapted("llama")
+    passes: list[int] = []
+    for layer in model.get_base_model().get_decoder().layers:
+        layer.mlp.register_forward_pre_hook(lambda *_: passes.append(1))
     plain = ours(model, [samples], True)
+    once = len(passes)
     model.train()
     model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
     assert_equal(ours(model, [samples], True), plain)
+    assert len(passes) == 3 * once
 
 
 def test_block_mask_lets_each_token_see_its_own_past_only(samples: list[Sample]) -> None:
     tree = build_tree(samples)
     end, length = tree.end, len(tree.end)
     q, k = torch.arange(length)[:, None], torch.arange(length)[None]
-    visible = (k <= q) & (q < end[k])
+    visible = block_mask(tree).mask_mod(torch.tensor(0), torch.tensor(0), q, k)
     wanted = torch.zeros_like(visible)
     for i, node in enumerate(tree.nodes):
         for j in node.above:
@@ -141,6 +146,24 @@ def test_flex_attention_gives_the_same_loss(kind: str, samples: list[Sample]) ->
         branches = float(loss(tree))
         model.get_base_model().set_attn_implementation(FLEX)
         assert float(loss(tree)) == pytest.approx(branches, rel=TOLERANCE)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's backward needs a GPU")
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_flex_attention_gives_the_same_gradients(kind: str, samples: list[Sample]) -> None:
+    """Compiled, over trees of several lengths; fp32 products of GPUs agree to 1e-4."""
+    torch.set_float32_matmul_precision("highest")
+    model = adapted(kind).cuda()
+    register()
+    for part in (samples, samples[:5], samples[3:8]):
+        tree, grads = build_tree(part).to(torch.device("cuda")), []
+        for attention in (BRANCHES, FLEX):
+            model.get_base_model().set_attn_implementation(attention)
+            model.zero_grad()
+            AnswerLoss(model)(tree).backward()
+            grads.append([p.grad.clone() for p in trainable(model)])
+        for a, b in zip(*grads, strict=True):
+            assert (a - b).norm() / b.norm() <= 1e-4
 
 
 def test_chunked_head_equals_one_piece(monkeypatch: pytest.MonkeyPatch, samples: list[Sample]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 import torch
 
 from pandora_train.config import load
+from pandora_train.errors import UserError
 from pandora_train.prompt import PromptConfig, Question, build
 from pandora_train.sources import knowledge_for
-from pandora_train.train import TrainConfig
+from pandora_train.train import TrainConfig, train
 from pandora_train.train.base import load_adapted, trainable
 from pandora_train.train.encode import encode
-from pandora_train.train.execution import execution_accuracy
+from pandora_train.train.execution import questions, right_answers
 from pandora_train.train.loss import AnswerLoss
 from pandora_train.train.tree import Sample, build_tree
 
@@ -37,7 +39,8 @@ def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: 
 
     assert config.execution is not None
     model = load_adapted(config.model, config, torch.device("cpu"))
-    assert execution_accuracy(model, tokenizer, config.execution) == 0.0
+    asked = questions(config.execution)
+    assert right_answers(model, tokenizer, config.execution, asked) == 0
     boxes = boxes_for(knowledge_for(str(tmp_path / "towns.csv")))
     prompt = build(Question(QUESTION), boxes, [], PromptConfig(), lambda _: 0)
     tokens, marks = encode([*prompt.messages(), {"role": "assistant", "content": REPLY}], tokenizer)
@@ -50,4 +53,17 @@ def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: 
         optimizer.step()
         if float(loss.detach()) < 0.02:
             break
-    assert execution_accuracy(model, tokenizer, config.execution) == 1.0
+    assert right_answers(model, tokenizer, config.execution, asked) == 1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_run_measures_it_beside_the_held_out_loss(config: TrainConfig, precision: str, tmp_path: Path,
+                                                    write_rows: Callable[..., Path]) -> None:
+    settings = config.model_copy(update={"data": str(write_rows(8)), "held_out": 0.4, "epochs": 2.0,
+                                         "precision": precision, "batch_size": 2})
+    train(settings, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["execution_accuracy"] == [0.0, 0.0]
+    without = settings.model_copy(update={"held_out": 0.0})
+    with pytest.raises(UserError, match="held_out"):
+        train(without, tmp_path / "other")
+    assert not (tmp_path / "other").exists()

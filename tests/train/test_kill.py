@@ -31,7 +31,7 @@ def test_ten_kills_end_bit_equal(model_folder: Path, write_rows: Callable[..., P
     config = TrainConfig(data=str(write_rows(24)), model=str(model_folder), batch_size=2, epochs=8, save_every=2,
                          precision="fp32", device="cpu", threads=1, held_out=0.4, eval_every=5)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pandora_train.train.loop", "peft", "transformers", "accelerate"])
+    context.set_forkserver_preload(["pandora_train.train.fit", "peft", "transformers", "accelerate"])
 
     def start(name: str) -> multiprocessing.process.BaseProcess:
         child = context.Process(target=_train, args=(config, tmp_path / name))
@@ -45,11 +45,13 @@ def test_ten_kills_end_bit_equal(model_folder: Path, write_rows: Callable[..., P
     for _ in range(200):
         child = start("killed")
         if killed < 10:
-            seen = len(checkpoints(tmp_path / "killed"))
-            newest = checkpoints(tmp_path / "killed")[-1:] if seen else []
-            while child.is_alive() and checkpoints(tmp_path / "killed")[-1:] == newest:
-                time.sleep(0.002)  # past start-up, so that kills fall into training
-            time.sleep(rng.random() * 0.1)
+            newest = checkpoints(tmp_path / "killed")[-1:]
+            if killed % 3 == 0:  # while it starts or resumes
+                time.sleep(rng.random())
+            else:  # past that, while it trains, evaluates or saves
+                while child.is_alive() and checkpoints(tmp_path / "killed")[-1:] == newest:
+                    time.sleep(0.002)
+                time.sleep(rng.random() * 0.1)
             if child.is_alive() and child.pid:
                 os.kill(child.pid, signal.SIGKILL)
         child.join(300)

@@ -5,23 +5,30 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from pandora_train.config import load
+from pandora_train.config import dump, load
 from pandora_train.errors import UserError
 from pandora_train.train import MergeConfig, TrainConfig, merge, train
+from pandora_train.train.checkpoint import checkpoints
 from pandora_train.train.loop import Loop
 from pandora_train.train.plan import make_plan
 
 from .worker import gradients
+
+NAME = "adapter_model.safetensors"
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def config(model_folder: Path, write_rows: Callable[..., Path]) -> Callable[...,
 
 
 def weights(adapter: Path) -> bytes:
-    return (adapter / "adapter_model.safetensors").read_bytes()
+    return (adapter / NAME).read_bytes()
 
 
 def test_a_run_learns_and_leaves_what_it_promises(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
@@ -121,7 +128,7 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
     made = config()
     settings = [f"data={made.data}", f"model={made.model}", "precision=fp32", "lora.rank=4"]
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pandora_train.train.loop", "peft", "transformers", "accelerate"])
+    context.set_forkserver_preload(["pandora_train.train.fit", "peft", "transformers", "accelerate"])
 
     def run(name: str, processes: int, *extra: str) -> Any:
         out = str(tmp_path / f"{name}.pt")
@@ -142,6 +149,57 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
     assert_same(run("accumulated", 1, "micro_tokens=300"), one)
     assert_same(run("two", 2, "micro_tokens=4096"), one)
     assert_same(run("sharded", 2, "micro_tokens=300", "shard=true"), one)
+    half = run("bf16", 1, "precision=bf16")
+    sharded = run("sharded bf16", 2, "precision=bf16", "shard=true")  # bf16 base, fp32 adapter
+    assert sharded["loss"] == pytest.approx(half["loss"], rel=1e-2)
+    for a, b in zip(sharded["grads"], half["grads"], strict=True):
+        assert (a - b).norm() / b.norm() <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", ["false", "true"])
+def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..., TrainConfig], tmp_path: Path) -> None:
+    """Whole runs by `accelerate launch`: killed and resumed bit-equal; close to one process; resumed by one."""
+    settings = config("epochs=4", "batch_size=4", "held_out=0.4", "eval_every=3", "threads=1")
+    (tmp_path / "c.yaml").write_text(dump(settings.model_copy(update={"shard": shard == "true"})))
+    run = tmp_path / "run"
+
+    def launch(run: Path, *extra: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines",
+                   "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(free_port()),
+                   "-m", "pandora_train.cli", "train", str(tmp_path / "c.yaml"), "--run-dir", str(run), *extra]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True)
+
+    def finish(process: subprocess.Popen[str]) -> list[str]:
+        out, error = process.communicate(timeout=300)
+        assert process.returncode == 0, error[-2000:]
+        return out.split()
+
+    assert finish(launch(run)) == [str(run / "best")]  # said once
+    cut = launch(tmp_path / "cut")
+    while cut.poll() is None and not checkpoints(tmp_path / "cut"):
+        time.sleep(0.002)
+    os.killpg(cut.pid, signal.SIGKILL)
+    cut.communicate()
+    assert len(checkpoints(tmp_path / "cut")) < 4  # it had steps left
+    shutil.copytree(tmp_path / "cut", tmp_path / "alone")
+    finish(launch(tmp_path / "cut", "--resume"))
+    train(settings, tmp_path / "alone", resume=True)
+    train(settings, tmp_path / "one")
+    assert weights(tmp_path / "cut" / "last") == weights(run / "last")
+    for other in ("one", "alone"):
+        a, b = load_file(tmp_path / other / "last" / NAME), load_file(run / "last" / NAME)
+        assert all((a[k] - b[k]).norm() <= 1e-3 * b[k].norm() for k in b)
+
+
+def test_what_was_begun_with_other_rows_is_not_resumed(config: Callable[..., TrainConfig], tmp_path: Path,
+                                                       write_rows: Callable[..., Path]) -> None:
+    settings = config("max_steps=1")
+    train(settings, tmp_path / "run")
+    write_rows(9).rename(settings.data)
+    with pytest.raises(UserError, match="data_sha256"):
+        train(settings, tmp_path / "run", resume=True)
 
 
 @pytest.mark.slow
@@ -194,11 +252,15 @@ def test_steps_mix_groups_and_follow_the_seed(tokenizer: Any, write_rows: Callab
     ("lora.targets=[q_proj, lm_head]", "vLLM refuses"),
     ("lora.targets=[q_porj]", "did you mean 'q_proj'"),
     ("quantize=4bit", "needs a GPU"),
+    ("shard=true", "accelerate launch"),
+    ("patience=2", "held_out"),
+    ("model=no/such-model", "no/such-model"),
 ])
 def test_refusals_name_the_remedy(setting: str, message: str, config: Callable[..., TrainConfig],
                                   tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         train(config(setting), tmp_path / "run")
+    assert not (tmp_path / "run").exists()  # the corrected config finds nothing in its way
 
 
 def test_merged_model_equals_base_with_adapter(config: Callable[..., TrainConfig], tmp_path: Path) -> None:

@@ -74,8 +74,11 @@ def test_loss_equals_trls_on_the_common_labels(trl_rows: Rows) -> None:
 def test_llama_factory_export(write_rows: Callable[..., Path], tmp_path: Path) -> None:
     """Its documented fields: file, formatting, column and tags; the messages as they are."""
     file = write_rows(3)
-    out = export_llama_factory(file, tmp_path / "lf")
-    info = json.loads((out / "dataset_info.json").read_text())["pandora"]
+    write_rows(2).rename(file.parent / "heldout.parquet")
+    out = export_llama_factory(file.parent, tmp_path / "lf")
+    sets = json.loads((out / "dataset_info.json").read_text())
+    assert list(sets) == ["pandora", "pandora_heldout"]
+    info = sets["pandora"]
     assert info["formatting"] == "sharegpt"
     assert info["tags"]["assistant_tag"] == "assistant"
     lines = [json.loads(line) for line in (out / info["file_name"]).read_text().splitlines()]
