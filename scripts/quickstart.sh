@@ -31,7 +31,7 @@ say "3/6 Distill: memory to chat rows, checked against the evaluation questions"
 pandora distill $configs/distill.yaml memory="[$runs/annotate]" model="$(model)" --run-dir "$runs/distill" --resume
 
 say "4/6 Train: LoRA on $(model)"
-pandora train $configs/$size-train.yaml data="$runs/distill/train.parquet" --run-dir "$runs/train" --resume \
+pandora train $configs/$size-train.yaml data="$runs/distill" --run-dir "$runs/train" --resume \
   | tee "$runs/adapter.txt"
 adapter="$(tail -n 1 "$runs/adapter.txt")"
 

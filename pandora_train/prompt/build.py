@@ -156,7 +156,7 @@ def demonstration_text(demonstration: Demonstration, format: Format) -> str:
     return neutralise(render("demonstration", boxes=demonstration.boxes, question=question, reply=reply))
 
 
-_MARKERS = re.compile(r"<(?=\|)|<(?=/?s>)|<(?=(?:start|end)_of_turn)|\[(?=/?INST\])")
+_MARKERS = re.compile(r"<(?=[|\uff5c])|<(?=/?(?:s|bos|eos)>)|<(?=(?:start|end)_of_turn)|\[(?=/?INST\])")
 
 
 def neutralise(text: str) -> str:

@@ -77,7 +77,7 @@ def _load_base(path: str | Path, config: TrainConfig, device: torch.device) -> A
     try:
         base = AutoModelForCausalLM.from_pretrained(path, **options)
     except ImportError as e:
-        raise UserError(f"{str(e).splitlines()[0]} (4bit: pip install bitsandbytes)") from None
+        raise UserError(f"{str(e).splitlines()[0]} (4bit: pip install '.[quantize]')") from None
     except (OSError, ValueError) as e:
         raise UserError(f"cannot load model '{config.model}': {str(e).splitlines()[0]}") from None
     for parameter in base.parameters():

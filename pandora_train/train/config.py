@@ -55,7 +55,7 @@ class TrainConfig(Config):
     """The adapter's rank, scale and places."""
     layout: Literal["shared", "packed"] = "shared"
     """``shared`` runs what rows have in common once; ``packed`` lays rows side by side. Same gradients."""
-    branches: int = Field(default=4, ge=1)
+    branches: int = Field(default=2, ge=1)
     """Rows of one group (database, table, topic) that come together, at most half a step: more saves more,
     mixes less; 1 shuffles all rows. 4 of 16 cost no held-out loss (scripts/bench_train.py)."""
     batch_size: int = Field(default=16, ge=1)

@@ -12,6 +12,7 @@ from pandora_train.llm.protocol import Message
 
 _DEMONSTRATION = re.compile(r"(?:^|\n\n)### Example\n.*?(?=\n\n### Example\n|\Z)", re.DOTALL)
 _FRAME = re.compile(r"^(\w+) = pd\.DataFrame\(.*\)[ \t]*$\n?", re.MULTILINE)
+_KEYS = re.compile(r"^# foreign keys: (.*)$\n?", re.MULTILINE)
 
 
 def shorter(messages: list[Message]) -> tuple[list[Message] | None, str]:
@@ -26,8 +27,22 @@ def shorter(messages: list[Message]) -> tuple[list[Message] | None, str]:
         spare = [f for f in _FRAME.finditer(message["content"])
                  if not re.search(rf"\b{re.escape(f[1])}\b", answer)]
         if spare:
-            return _cut(messages, i, spare[-1]), "shortened: schema"
+            return _without_keys(_cut(messages, i, spare[-1]), i, spare[-1][1]), "shortened: schema"
     return None, "dropped: too long"
+
+
+def _without_keys(messages: list[Message], index: int, frame: str) -> list[Message]:
+    """Drop the foreign keys of a frame that is no longer shown."""
+    content = messages[index]["content"]
+    line = _KEYS.search(content)
+    if line is None:
+        return messages
+    kept = [key for key in re.split(r", (?=\w+[.\[])", line[1])
+            if not re.search(rf"(?:^| = ){re.escape(frame)}[.\[]", key)]
+    shown = f"# foreign keys: {', '.join(kept)}\n" if kept else ""
+    new: Message = {"role": messages[index]["role"],
+                    "content": content[: line.start()] + shown + content[line.end():]}
+    return [*messages[:index], new, *messages[index + 1:]]
 
 
 def _cut(messages: list[Message], index: int, found: re.Match[str]) -> list[Message]:

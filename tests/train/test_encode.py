@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pandora_train.errors import UserError
 from pandora_train.train.encode import Sample, encode, encode_rows
 from pandora_train.train.rows import SftRow, Turn, read_rows, training_rows
+from pandora_train.train.shorten import shorter
 from pandora_train.train.tree import build_tree
 
 from .conftest import SPECIAL, conversation
@@ -85,6 +86,19 @@ def test_long_prompts_lose_demonstrations_then_unused_frames_never_the_answer(to
     samples, left = encode_rows([row(messages)], tokenizer, 100)
     assert samples == []
     assert left == {"dropped: too long": 1}
+
+
+def test_a_frame_goes_with_its_foreign_keys() -> None:
+    frames = [f"{name} = pd.DataFrame({{'id': [...]}})" for name in ("item", "sale", "item_tag")]
+    keys = "# foreign keys: sale['a, b'] = item.id, item_tag.id = item.id, item.id = sale.id"
+    question = {"role": "user", "content": "\n".join([*frames, keys, "", "Question: items?"])}
+    answer = {"role": "assistant", "content": "result = [[len(item)]]"}
+    without_tag, _ = shorter([question, answer])
+    assert without_tag is not None
+    assert "\n# foreign keys: sale['a, b'] = item.id, item.id = sale.id\n\nQ" in without_tag[0]["content"]
+    bare, _ = shorter(without_tag)
+    assert bare == [{"role": "user", "content": f"{frames[0]}\n\nQuestion: items?"}, answer]
+    assert shorter(bare) == (None, "dropped: too long")
 
 
 def test_rows_without_an_answer_are_dropped_and_counted(tokenizer: Any) -> None:

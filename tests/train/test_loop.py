@@ -159,15 +159,15 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
 @pytest.mark.slow
 @pytest.mark.parametrize("shard", ["false", "true"])
 def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..., TrainConfig], tmp_path: Path) -> None:
-    """Whole runs by `accelerate launch`: killed and resumed bit-equal; close to one process; resumed by one."""
+    """Whole runs by torchrun: killed and resumed bit-equal; close to one process; resumed by one."""
     settings = config("epochs=4", "batch_size=4", "held_out=0.4", "eval_every=3", "threads=1")
     (tmp_path / "c.yaml").write_text(dump(settings.model_copy(update={"shard": shard == "true"})))
     run = tmp_path / "run"
 
     def launch(run: Path, *extra: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines",
-                   "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(free_port()),
-                   "-m", "pandora_train.cli", "train", str(tmp_path / "c.yaml"), "--run-dir", str(run), *extra]
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port",
+                   str(free_port()), "-m", "pandora_train.cli", "train", str(tmp_path / "c.yaml"), "--run-dir", str(run),
+                   *extra]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True)
 
