@@ -43,14 +43,10 @@ def ex_match(gold: Cells, rows: Sequence[Sequence[Cell]], ordered: bool, typed: 
     ``rows`` are text cells as our agent returns them (``None`` for missing), or SQLite's own cells when
     ``typed``. Polynomial unless many columns have equal content in different arrangements.
     """
-    answer = [row for row in rows if len(row)]
-    if len(gold) != len(answer):
-        return False
-    if not gold:
-        return True
-    width = len(gold[0])
-    if any(len(row) != width for row in answer):
-        return False
+    width = len(gold[0]) if gold else 0
+    answer = shaped(rows, len(gold), width)
+    if not answer:
+        return answer is not None
     columns = [GoldColumn(column, typed) for column in zip(*gold, strict=True)]
     answers = list(zip(*answer, strict=True))
     candidates = [_candidates(column, answers, ordered) for column in columns]
@@ -59,6 +55,12 @@ def ex_match(gold: Cells, rows: Sequence[Sequence[Cell]], ordered: bool, typed: 
     order = sorted(range(width), key=lambda i: len(candidates[i]))
     start = list(range(len(gold))) if ordered else [0] * len(gold)
     return _assign([columns[i].keys for i in order], [candidates[i] for i in order], 0, set(), start, start)
+
+
+def shaped(rows: Sequence[Sequence[Cell]], count: int, width: int) -> list[Sequence[Cell]] | None:
+    """The rows that hold cells, if they are ``count`` of ``width`` cells; ``None`` if they are not."""
+    answer = [row for row in rows if len(row)]
+    return answer if len(answer) == count and all(len(row) == width for row in answer) else None
 
 
 def _candidates(gold: GoldColumn, answers: list[_Column], ordered: bool) -> dict[int, _Keys]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import groupby, permutations
 from typing import TYPE_CHECKING
 
-from pandora_train.metrics.spider import GoldColumn, ex_match, is_ordered, prepare_sql
+from pandora_train.metrics.spider import GoldColumn, ex_match, is_ordered, prepare_sql, shaped
 from pandora_train.metrics.sqlrun import POOL, Cell, Cells
 
 if TYPE_CHECKING:
@@ -165,14 +165,10 @@ def _output(query: exp.Select, key: exp.Expression) -> int | None:
 def _fits(ranked: _Ranked, rows: Sequence[Sequence[Cell]], typed: bool) -> bool:
     """Whether ``rows`` are a slice of the ranking, up to the order of equals and of columns."""
     everything = [row for group in ranked.groups for row in group]
-    answer = [row for row in rows if len(row)]
-    if len(answer) != ranked.stop - ranked.start:
-        return False
+    width = len(everything[0]) if everything else 0
+    answer = shaped(rows, ranked.stop - ranked.start, width)
     if not answer:
-        return True
-    width = len(everything[0])
-    if any(len(row) != width for row in answer):
-        return False
+        return answer is not None
     columns = [GoldColumn(column, typed) for column in zip(*everything, strict=True)]
     ranks = iter(zip(*(column.keys for column in columns), strict=True))
     groups = [[next(ranks) for _ in group] for group in ranked.groups]
