@@ -23,6 +23,14 @@ from pandora_train.train.rows import data_hash, training_rows
 
 def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     """See :func:`pandora_train.train.train`."""
+    try:
+        return _begin(config, run_dir, resume).run()
+    except torch.OutOfMemoryError:
+        raise UserError("out of memory: set checkpoint_layers=true or lower micro_tokens, and go on with "
+                        "--resume; or lower max_tokens and begin anew") from None
+
+
+def _begin(config: TrainConfig, run_dir: Path | None, resume: bool) -> Loop:
     if config.threads:
         torch.set_num_threads(config.threads)
     accelerator = Accelerator(cpu=config.device == "cpu" or not torch.cuda.is_available())
@@ -33,20 +41,15 @@ def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
     asked = questions(config.execution) if config.execution is not None else []
     facts["arithmetic"] = str(precision(config, accelerator.device)).removeprefix("torch.")
     run = _claim(config, run_dir, resume, accelerator, facts)
+    folder = run_folder("train", config.name, run_dir)
     try:
-        try:
-            model = load_adapted(base, config, accelerator.device)
-            check_vocabulary(model, tokenizer)
-            folder = run_folder("train", config.name, run_dir)
-            loop = Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked)
-        except UserError:
-            if run is not None:
-                run.discard()
-            raise
-        return loop.run()
-    except torch.OutOfMemoryError:
-        raise UserError("out of memory: set checkpoint_layers=true or lower micro_tokens, and go on with "
-                        "--resume; or lower max_tokens and begin anew") from None
+        model = load_adapted(base, config, accelerator.device)
+        check_vocabulary(model, tokenizer)
+        return Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked)
+    except UserError:
+        if run is not None:
+            run.discard()
+        raise
 
 
 def _refuse(config: TrainConfig, accelerator: Accelerator) -> None:
