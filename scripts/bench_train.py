@@ -4,13 +4,13 @@
     python scripts/bench_train.py --held-out-loss      does mixing fewer databases per step hurt learning?
     python scripts/bench_train.py --device cuda --shape 7b      random weights of that size, bf16
 
-Each measurement is a process of its own (peak memory is the process's) that trains twice on the rows, timing
-the second pass; the kinds take turns, the median is shown. On one CPU thread the clock is the process's CPU
-time, so that busy neighbours matter little; otherwise it is wall time. trl gets labels on assistant turns, its
-fused head (labelled positions only), LoRA as ours, and what was fastest of batches of 1 or 4 and of sdpa or
-eager attention: on CPU row by row (no padding), in bf16 with eager attention (torch's fused CPU kernel does not
-use the bf16 units); on GPU it pads batches of 8 rows sorted by length. ``trl packed`` packs rows (bfd,
-padding-free).
+Each measurement is a process of its own (peak memory is the process's) that trains twice on the rows,
+timing the second pass; the kinds take turns, the median is shown. On one CPU thread the clock is the
+process's CPU time, so that busy neighbours matter little; otherwise it is wall time. trl gets labels on
+assistant turns, its fused head (labelled positions only), LoRA as ours, and what was fastest of batches of
+1 or 4 and of sdpa or eager attention: on CPU row by row (no padding), in bf16 with eager attention (torch's
+fused CPU kernel does not use the bf16 units); on GPU it pads batches of 8 rows sorted by length. ``trl
+packed`` packs rows (bfd, padding-free).
 """
 
 from __future__ import annotations
