@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pandora_train.errors import UserError, did_you_mean
+from pandora_train.errors import UserError, did_you_mean, first_line
 
 
 class Config(BaseModel):
@@ -91,7 +91,7 @@ def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError) as e:  # ValueError: a date such as 2024-13-45
-        raise UserError(f"{where}: not valid YAML ({str(e).splitlines()[0]})") from None
+        raise UserError(f"{where}: not valid YAML ({first_line(e)})") from None
 
 
 def _set(data: dict[str, Any], dotted: str, value: Any) -> None:

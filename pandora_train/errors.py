@@ -25,6 +25,11 @@ class MachineryError(Exception):
     """
 
 
+def first_line(error: BaseException) -> str:
+    """What another library's error says, in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'x'?)"`` for the nearest known name, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,25 +51,17 @@ class Run:
         self.stage, self.name = stage, name
         self.path = run_folder(stage, name, path)
         self._lock = threading.Lock()
-        text = dump(config)
-        config_file = self.path / "config.yaml"
-        self._fresh = not config_file.exists()
-        if config_file.exists():
-            if not resume:
-                raise UserError(f"{self.path} exists: add --resume, or choose another --run-dir")
-            if _lasting(config_file.read_text(encoding="utf-8")) != _lasting(text):
-                raise UserError(f"{config_file} differs from this config: resume with the same, or choose "
-                                "another --run-dir")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             _hold(self.path)
-            write_text(config_file, text)
+            refuse_folder(self.path, config, resume)
+            self._note(facts or {})
+            write_text(self.path / "config.yaml", dump(config))
         except OSError as e:
             raise UserError(f"cannot write the run folder {self.path} ({e.strerror}): choose another "
                             "--run-dir") from None
         for file in self.path.glob("*.jsonl"):
             _cut_unfinished(file)
-        self._note(facts or {})
 
     def _note(self, facts: dict[str, Any]) -> None:
         file = self.path / "environment.json"
@@ -82,13 +73,6 @@ class Run:
         if changed:
             raise UserError(f"{', '.join(changed)} changed since {self.path} was begun: choose another "
                             "--run-dir")
-
-    def discard(self) -> None:
-        """Remove the folder again, if this run made it: nothing was computed yet, and a corrected config
-        should not find it in the way."""
-        if self._fresh:
-            shutil.rmtree(self.path, ignore_errors=True)
-            _HELD.pop(self.path).close()
 
     def append(self, file: str, record: BaseModel) -> None:
         """Append one record as a JSON line; whole lines only, safe from several threads."""
@@ -103,6 +87,17 @@ class Run:
 def run_folder(stage: str, name: str, path: Path | None) -> Path:
     """Where a run lies: ``path``, or the home folder's place for its stage and name."""
     return (path or home() / "runs" / stage / name).absolute()
+
+
+def refuse_folder(folder: Path, config: Config, resume: bool) -> None:
+    """Raise :class:`UserError` where a run of ``config`` may not go into ``folder``. Writes nothing."""
+    file = folder / "config.yaml"
+    if not file.exists():
+        return
+    if not resume:
+        raise UserError(f"{folder} exists: add --resume, or choose another --run-dir")
+    if _lasting(file.read_text(encoding="utf-8")) != _lasting(dump(config)):
+        raise UserError(f"{file} differs from this config: resume with the same, or choose another --run-dir")
 
 
 _HELD: dict[Path, IO[str]] = {}

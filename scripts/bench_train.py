@@ -257,7 +257,8 @@ def _ours(arguments: argparse.Namespace) -> dict[str, float]:
     config = TrainConfig(data=arguments.rows, model=folder, device=arguments.device,
                          precision=arguments.precision, branches=arguments.branches,
                          batch_size=arguments.branches * arguments.databases,
-                         micro_tokens=arguments.micro_tokens, threads=arguments.threads, epochs=2)
+                         micro_tokens=arguments.micro_tokens, max_tokens=4096, threads=arguments.threads,
+                         epochs=2)
     accelerator = Accelerator(cpu=arguments.device == "cpu")
     tokenizer = load_tokenizer(tokenizer_folder)
     samples, _ = encode_rows(read_rows(config.data), tokenizer, config.max_tokens)
@@ -295,7 +296,7 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     data = load_dataset("parquet", data_files=arguments.rows, split="train")
     batch = arguments.branches * arguments.databases
     bf16 = arguments.precision == "bf16"
-    rows_each = 1 if packing or arguments.device == "cpu" else 8
+    rows_each = 1 if packing or arguments.device == "cpu" else min(8, batch)
     attention = "eager" if bf16 and arguments.device == "cpu" and not packing else "sdpa"
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     try:

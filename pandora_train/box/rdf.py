@@ -18,7 +18,7 @@ import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, parse
 
 from pandora_train.box.store import Graph, Ontology, build
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 
 Term = NamedNode | BlankNode | Literal
 Terms = tuple[NamedNode | BlankNode, NamedNode, Term]
@@ -47,7 +47,7 @@ def rdf_file(path: Path) -> Graph:
     try:
         return graph_of_terms((q.subject, q.predicate, q.object) for q in parse(path=str(path)))
     except (SyntaxError, ValueError, OSError) as e:
-        raise UserError(f"{path}: {str(e).splitlines()[0]}") from None
+        raise UserError(f"{path}: {first_line(e)}") from None
 
 
 @dataclass

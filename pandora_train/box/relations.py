@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pandora_train.box.store import Graph, open_graph
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 from pandora_train.records import GraphKnowledge
 
 Encode = Callable[[list[str]], npt.NDArray[Any]]
@@ -83,5 +83,5 @@ def relation_lists(path: str | Path) -> dict[str, tuple[str, ...]]:
                 found[key] = tuple(names)
         return found
     except (OSError, ValueError, AttributeError) as e:
-        problem = str(e).splitlines()[0]
+        problem = first_line(e)
         raise UserError(f"{file}: not example ids with lists of relations ({problem})") from None

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 from pandora_train.records import GraphKnowledge
 
 Ints = npt.NDArray[np.int64]
@@ -271,7 +271,7 @@ def _tsv(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
         return pd.read_csv(path, sep="\t", dtype=object, keep_default_na=False, quoting=3, names=columns,
                            header=0 if columns is None else None, engine="c")
     except (OSError, ValueError) as e:
-        raise UserError(f"cannot read {path}: {str(e).splitlines()[0]}") from None
+        raise UserError(f"cannot read {path}: {first_line(e)}") from None
 
 
 def _fragment(folder: Path, layers: str) -> Graph:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from pandora_train.config import Config, home
-from pandora_train.errors import MachineryError, UserError
+from pandora_train.errors import MachineryError, UserError, first_line
 from pandora_train.report.markdown import markdown_tables
 from pandora_train.runs import write_json, write_text
 
@@ -180,7 +180,7 @@ def _upload(config: PushConfig, folder: Path) -> str:
                             "there") from None
         if code == 400:
             raise UserError(f"the Hub does not take this: {str(e).splitlines()[-1]}") from None
-        raise MachineryError(f"the Hub answered {code}: {str(e).splitlines()[0]}") from None
+        raise MachineryError(f"the Hub answered {code}: {first_line(e)}") from None
     except (HTTPError, OSError) as e:
         raise MachineryError(f"the Hub is out of reach ({e}); {folder} is complete, push again later") from e
     return str(url)

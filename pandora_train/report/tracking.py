@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 from pandora_train.evaluate.errors import KINDS, primary_score
 from pandora_train.records import content_id
 from pandora_train.report.html import render_report
@@ -62,7 +62,7 @@ def log_run(run_dir: Path, config: TrackingConfig) -> str:
                             id=id, resume="allow", name=run.name, dir=str(run.path), job_type="evaluate",
                             config=run.config, settings=quiet)
     except wandb.errors.Error as e:
-        raise UserError(f"W&B: {str(e).splitlines()[0]} (log in by `wandb login`, or mode=offline)") from None
+        raise UserError(f"W&B: {first_line(e)} (log in by `wandb login`, or mode=offline)") from None
     try:
         plots = {f"plots/{p.name}": wandb.Html(p.svg, inject=False) for p in all_plots([run])}
         table = wandb.Table(columns=COLUMNS, data=sample_rows(run, config.samples))

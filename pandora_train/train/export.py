@@ -22,7 +22,9 @@ def export_llama_factory(data: str | Path, folder: str | Path, name: str = "pand
         sets[f"{name}_heldout"] = read_rows(held)
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "dataset_info.json", {name: _write(out, name, rows) for name, rows in sets.items()})
+    registry = out / "dataset_info.json"  # of LLaMA-Factory's own folder, perhaps: the others' entries stay
+    known = json.loads(registry.read_text(encoding="utf-8")) if registry.exists() else {}
+    write_json(registry, known | {name: _write(out, name, rows) for name, rows in sets.items()})
     return out
 
 

@@ -12,7 +12,7 @@ from accelerate.utils import broadcast_object_list
 
 from pandora_train.errors import UserError
 from pandora_train.llm.weights import resolve
-from pandora_train.runs import Run, run_folder
+from pandora_train.runs import Run, refuse_folder, run_folder
 from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision
 from pandora_train.train.config import TrainConfig
 from pandora_train.train.encode import Sample, encode_rows
@@ -35,21 +35,18 @@ def _begin(config: TrainConfig, run_dir: Path | None, resume: bool) -> Loop:
         torch.set_num_threads(config.threads)
     accelerator = Accelerator(cpu=config.device == "cpu" or not torch.cuda.is_available())
     _refuse(config, accelerator)
+    folder = run_folder("train", config.name, run_dir)
+    refuse_folder(folder, config, resume)
     base = resolve(config.model)
     tokenizer = load_tokenizer(base)
     samples, held, facts = _encoded(config, tokenizer)
     asked = questions(config.execution) if config.execution is not None else []
     facts["arithmetic"] = str(precision(config, accelerator.device)).removeprefix("torch.")
-    run = _claim(config, run_dir, resume, accelerator, facts)
-    folder = run_folder("train", config.name, run_dir)
-    try:
-        model = load_adapted(base, config, accelerator.device)
-        check_vocabulary(model, tokenizer)
-        return Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked)
-    except UserError:
-        if run is not None:
-            run.discard()
-        raise
+    model = load_adapted(base, config, accelerator.device)
+    check_vocabulary(model, tokenizer)
+    loop = Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked)
+    _claim(config, folder, resume, accelerator, facts)  # only now: what was refused leaves no folder
+    return loop
 
 
 def _refuse(config: TrainConfig, accelerator: Accelerator) -> None:
@@ -78,23 +75,24 @@ def _encoded(config: TrainConfig, tokenizer: Any) -> tuple[list[Sample], list[Sa
                         "held_out_data")
     counts.update({f"held out, {reason}": n for reason, n in held_counts.items()})
     return samples, held, {"data_sha256": data_hash(rows), "held_out_sha256": data_hash(held_rows),
-                           "rows": len(samples), "held_out_rows": len(held), **counts}
+                           "rows": len(samples), "held_out_rows": len(held),
+                           "tokens": sum(len(s.tokens) for s in samples),
+                           "labels": sum(s.targets for s in samples), **counts}
 
 
-def _claim(config: TrainConfig, run_dir: Path | None, resume: bool, accelerator: Accelerator,
-           facts: dict[str, Any]) -> Run | None:
-    """The run folder, opened by the main process alone; where it is refused, all processes end."""
-    run, problem = None, ""
+def _claim(config: TrainConfig, folder: Path, resume: bool, accelerator: Accelerator,
+           facts: dict[str, Any]) -> None:
+    """Open the run folder, by the main process alone; where it is refused, all processes end."""
+    problem = ""
     if accelerator.is_main_process:
         print(", ".join(f"{name}: {value}" for name, value in facts.items() if "sha256" not in name),
               file=sys.stderr)
         try:
-            run = Run("train", config.name, config, run_dir, resume, facts)
+            Run("train", config.name, config, folder, resume, facts)
         except UserError as e:
             problem = str(e)
     (problem,) = broadcast_object_list([problem])
-    if problem and run is None and not accelerator.is_main_process:
+    if problem and not accelerator.is_main_process:
         raise SystemExit(2)  # the main process says why
     if problem:
         raise UserError(problem)
-    return run

@@ -17,11 +17,11 @@ from rich.progress import (
 )
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError
+from pandora_train.errors import UserError, first_line
 from pandora_train.records import content_id
 from pandora_train.runs import append_line
 
-SHOWN = ("loss", "held_out_loss", "rows_per_s")
+SHOWN = ("loss", "held_out_loss", "execution_accuracy", "rows_per_s")
 """What stands beside the progress bar."""
 
 
@@ -52,7 +52,7 @@ class Tracker:
                                           id=content_id(str(run)), resume="allow",
                                           config=config.model_dump(mode="json"))
             except client.Error as e:
-                raise UserError(f"wandb: {str(e).splitlines()[0]} (log in, or set wandb=offline)") from None
+                raise UserError(f"wandb: {first_line(e)} (log in, or set wandb=offline)") from None
 
     def __enter__(self) -> Tracker:
         self._progress.start()

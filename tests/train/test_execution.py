@@ -18,7 +18,7 @@ from pandora_train.train import TrainConfig, train
 from pandora_train.train.base import load_adapted, trainable
 from pandora_train.train.encode import encode
 from pandora_train.train.execution import questions, right_answers
-from pandora_train.train.loss import AnswerLoss
+from pandora_train.train.loss import AnswerLoss, use_tree_attention
 from pandora_train.train.tree import Sample, build_tree
 
 QUESTION, REPLY = "How many towns?", "```python\nresult = [[len(towns)]]\n```"
@@ -46,6 +46,7 @@ def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: 
     tokens, marks = encode([*prompt.messages(), {"role": "assistant", "content": REPLY}], tokenizer)
     tree = build_tree([Sample("1", "g", tuple(tokens), tuple(marks))])
     optimizer = torch.optim.AdamW(trainable(model), lr=2e-2)
+    use_tree_attention(model.get_base_model(), torch.device("cpu"))
     for _ in range(120):
         loss = AnswerLoss(model)(tree) / len(tree.targets)
         optimizer.zero_grad()

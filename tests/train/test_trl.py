@@ -78,6 +78,7 @@ def test_llama_factory_export(write_rows: Callable[..., Path], tmp_path: Path) -
     out = export_llama_factory(file.parent, tmp_path / "lf")
     sets = json.loads((out / "dataset_info.json").read_text())
     assert list(sets) == ["pandora", "pandora_heldout"]
+    assert list(json.loads((export_llama_factory(file, out, "more") / "dataset_info.json").read_text())) == [*sets, "more"]
     info = sets["pandora"]
     assert info["formatting"] == "sharegpt"
     assert info["tags"]["assistant_tag"] == "assistant"

@@ -18,6 +18,7 @@ from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.term import Literal, URIRef, Variable
 
+from pandora_train.errors import first_line
 from pandora_train.teach.compile.graph_algebra import aggregate_name, compile_algebra
 from pandora_train.teach.compile.graph_filters import FLIPPED, operand, plain, type_iris
 from pandora_train.teach.compile.graph_steps import Condition, Const, GraphSteps, Pick, Set
@@ -68,7 +69,7 @@ def compile_select(program: str, steps: Callable[[], GraphSteps]) -> Compiled:
         with _PARSING:
             algebra = translateQuery(parseQuery(standard(program))).algebra
     except Exception as e:  # rdflib raises many kinds for text that is not SPARQL
-        raise Unsupported("does not parse", str(e).splitlines()[0][:200]) from None
+        raise Unsupported("does not parse", first_line(e)[:200]) from None
     if algebra.name != "SelectQuery":
         raise Unsupported("not a SELECT query", algebra.name)
     try:

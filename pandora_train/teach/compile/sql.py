@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pandora_train.box.box import BoxSet
+from pandora_train.errors import first_line
 from pandora_train.teach.compile.program import Compiled, Unsupported, Writer
 from pandora_train.teach.compile.sql_from import derived
 from pandora_train.teach.compile.sql_scope import Context, Relation, Scope, catalog, listed
@@ -28,7 +29,7 @@ def compile_sql(sql: str, boxes: BoxSet) -> Compiled:
     try:
         tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
     except SqlglotError as e:
-        raise Unsupported("SQL that does not parse", str(e).splitlines()[0]) from None
+        raise Unsupported("SQL that does not parse", first_line(e)) from None
     if not isinstance(tree, exp.Query):
         raise Unsupported("not a query", type(tree).__name__)
     tree = tree.transform(_without_filter)
