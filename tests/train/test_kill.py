@@ -28,7 +28,7 @@ def _train(config: TrainConfig, run: Path) -> None:
 
 @pytest.mark.slow
 def test_ten_kills_end_bit_equal(model_folder: Path, write_rows: Callable[..., Path], tmp_path: Path) -> None:
-    config = TrainConfig(data=str(write_rows(24)), model=str(model_folder), batch_size=2, epochs=8, save_every=2,
+    config = TrainConfig(data=str(write_rows(24)), model=str(model_folder), batch_size=2, epochs=24, save_every=2,
                          precision="fp32", device="cpu", threads=1, held_out=0.4, eval_every=5)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pandora_train.train.fit", "peft", "transformers", "accelerate"])
@@ -47,7 +47,7 @@ def test_ten_kills_end_bit_equal(model_folder: Path, write_rows: Callable[..., P
         if killed < 10:
             newest = checkpoints(tmp_path / "killed")[-1:]
             if killed % 3 == 0:  # while it starts or resumes
-                time.sleep(rng.random())
+                time.sleep(rng.random() * 0.3)
             else:  # past that, while it trains, evaluates or saves
                 while child.is_alive() and checkpoints(tmp_path / "killed")[-1:] == newest:
                     time.sleep(0.002)

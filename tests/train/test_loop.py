@@ -160,7 +160,7 @@ def test_processes_and_accumulation_agree(config: Callable[..., TrainConfig], tm
 @pytest.mark.parametrize("shard", ["false", "true"])
 def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..., TrainConfig], tmp_path: Path) -> None:
     """Whole runs by torchrun: killed and resumed bit-equal; close to one process; resumed by one."""
-    settings = config("epochs=4", "batch_size=4", "held_out=0.4", "eval_every=3", "threads=1")
+    settings = config("epochs=9", "batch_size=4", "held_out=0.4", "eval_every=5", "threads=1")
     (tmp_path / "c.yaml").write_text(dump(settings.model_copy(update={"shard": shard == "true"})))
     run = tmp_path / "run"
 
@@ -182,7 +182,7 @@ def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..
         time.sleep(0.002)
     os.killpg(cut.pid, signal.SIGKILL)
     cut.communicate()
-    assert len(checkpoints(tmp_path / "cut")) < 4  # it had steps left
+    assert not (tmp_path / "cut" / "last").exists()  # it had steps left
     shutil.copytree(tmp_path / "cut", tmp_path / "alone")
     finish(launch(tmp_path / "cut", "--resume"))
     train(settings, tmp_path / "alone", resume=True)
