@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -169,7 +169,7 @@ def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..
                    str(free_port()), "-m", "pandora_train.cli", "train", str(tmp_path / "c.yaml"), "--run-dir", str(run),
                    *extra]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=os.environ | {"OMP_NUM_THREADS": "1"}, start_new_session=True)
+                                env=os.environ | {"OMP_NUM_THREADS": "1"})
 
     def finish(process: subprocess.Popen[str]) -> list[str]:
         out, error = process.communicate(timeout=300)
@@ -180,7 +180,8 @@ def test_two_processes_train_and_resume_like_one(shard: str, config: Callable[..
     cut = launch(tmp_path / "cut")
     while cut.poll() is None and not checkpoints(tmp_path / "cut"):
         time.sleep(0.002)
-    os.killpg(cut.pid, signal.SIGKILL)
+    for process in [*psutil.Process(cut.pid).children(recursive=True), cut]:  # workers have sessions of their own
+        process.kill()
     cut.communicate()
     assert not (tmp_path / "cut" / "last").exists()  # it had steps left
     shutil.copytree(tmp_path / "cut", tmp_path / "alone")
