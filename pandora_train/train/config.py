@@ -14,6 +14,11 @@ RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
+def served_rank(rank: int) -> int:
+    """The least ``--max-lora-rank`` under which vLLM serves an adapter of ``rank`` (at most the last)."""
+    return next(allowed for allowed in RANKS if allowed >= rank)
+
+
 class LoraSettings(Config):
     """The adapter: low-rank updates of linear layers, and nothing else, so that vLLM can serve it."""
 

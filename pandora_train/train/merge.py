@@ -14,8 +14,9 @@ def merge_adapter(config: MergeConfig) -> Path:
     """See :func:`pandora_train.train.merge`."""
     import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
+    from pandora_train.llm.tokens import open_tokenizer
     from pandora_train.llm.weights import resolve
 
     adapter, out = Path(config.adapter), Path(config.out).absolute()
@@ -32,5 +33,5 @@ def merge_adapter(config: MergeConfig) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as folder:
         merged.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+        open_tokenizer(base).save_pretrained(folder)
     return out
