@@ -17,6 +17,14 @@ class PromptTooLong(UserError):
     """A conversation does not fit the model's context; the agent records it and goes on."""
 
 
+class ReadingError(UserError):
+    """One question's data cannot be read or made into BOXes; the others go on."""
+
+
+class GoldError(UserError):
+    """One question's label gives no answer to compare with (its SQL fails, say); the others go on."""
+
+
 class MachineryError(Exception):
     """Our own machinery failed (no sandbox child, a broken pipe, a dead server).
 

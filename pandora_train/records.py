@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-VERSION = 1
+VERSION = 2
+"""Layout of what runs and memories write; a folder of another version is refused by name."""
 
 Benchmark = Literal["spider", "wikitq", "grailqa", "webqsp", "pathquestion", "files"]
 Row = tuple[str | None, ...]
@@ -134,13 +135,10 @@ class CodeError(Record):
     hint: str = ""
 
 
-Outcome = Literal["result", "error", "timeout", "output_limit", "signal", "exit", "bad_payload"]
-
-
 class Execution(Record):
     """What one run of generated code over a BOX set gave. Data only, never pickles."""
 
-    outcome: Outcome
+    outcome: Literal["result", "error", "timeout", "output_limit", "signal", "exit", "bad_payload"]
     rows: tuple[Row, ...] | None = None
     """Set exactly when ``outcome`` is ``result``."""
     types: tuple[str, ...] = ()
@@ -174,9 +172,16 @@ class Step(Record):
     usage: Usage = Usage()
 
 
-Status = Literal["ok", "empty", "error", "timeout", "limit", "reply", "prompt"]
+Status = Literal["ok", "empty", "error", "timeout", "limit", "reply", "prompt", "refused"]
 """How the last step ended: an answer, an empty one, failed code, a time-out, another limit (output,
-signal, exit), a reply that could not be run, or a prompt that does not fit."""
+signal, exit), a reply that could not be run, a prompt that does not fit, or a refusal (a policy or content
+filter)."""
+
+Ending = Literal["answered", "failed reading", "unusable gold"]
+"""What became of a question that is done with. *answered*: scored, whatever the answer is worth. *failed
+reading*: our reader or builder can't make its BOXes, or there are none: it counts in n with score 0. *unusable
+gold*: its label gives no answer to compare with: outside n. (*unfinished*, by the machinery or a server, leaves
+no record: the question is taken up again.)"""
 
 
 class PromptPart(Record):
@@ -187,6 +192,30 @@ class PromptPart(Record):
     key: str
 
 
+class PromptSettings(Record):
+    """What decides how a question is laid out for a model: one record for rows, adapter and agent.
+
+    Written by ``annotate`` and ``distill``, stored beside the adapter, compared by ``evaluate``, ``ask`` and
+    ``serve``: a student meets the words that it learnt.
+    """
+
+    format: Literal["json", "fenced"] = "fenced"
+    values: Literal["none", "samples", "matched"] = "none"
+    types: bool = False
+    schema_tokens: int = 4000
+    """Most tokens of the BOX schemas; fields that share least with the question are left out beyond it."""
+    relations: int = 0
+    """R*: relations kept of a graph question's neighbourhood; 0 keeps all."""
+    encoder: str = ""
+    """What ranked them; empty without R*."""
+    templates: str = ""
+    """Content id of the prompt templates."""
+
+    def differences(self, other: PromptSettings) -> list[str]:
+        """Names of the settings in which the two differ."""
+        return [name for name in type(self).model_fields if getattr(self, name) != getattr(other, name)]
+
+
 class PartText(Record):
     """The text of a prompt part; each is stored once a run."""
 
@@ -195,7 +224,7 @@ class PartText(Record):
 
 
 class Trajectory(Record):
-    """One question followed to its answer."""
+    """One question followed to its end: an answer, or why there could be none."""
 
     version: int = VERSION
     id: str
@@ -213,7 +242,13 @@ class Trajectory(Record):
     """Demonstrations that the token budget left out."""
     steps: tuple[Step, ...] = ()
     rows: tuple[Row, ...] | None = None
-    status: Status
+    ending: Ending = "answered"
+    reason: str = ""
+    """Why there is no answer, for the other endings."""
+    status: Status | None = None
+    """Set exactly when the question was answered."""
+    notes: tuple[str, ...] = ()
+    """What reading shortened, renamed or left out of the BOXes."""
     usage: Usage = Usage()
     seconds: float = 0.0
     scores: dict[str, float] = {}
