@@ -2,65 +2,99 @@
 
 from __future__ import annotations
 
-from pandora_train.agent import Agent, AgentConfig
-from pandora_train.box import boxes_for
-from pandora_train.config import Config
-from pandora_train.ground import Grounder
-from pandora_train.llm import LLMConfig, open_llm
-from pandora_train.memory import RetrievalConfig, open_memory
-from pandora_train.records import Example, Trajectory, content_id
-from pandora_train.sandbox import Sandbox, SandboxConfig
+import ast
+from typing import TYPE_CHECKING
+
+from pandora_train.answer import Answer
+from pandora_train.records import Example, content_id
+from pandora_train.setup import AnswerConfig, opened
 from pandora_train.sources.files import knowledge_for
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-class AskConfig(Config):
+
+class AskConfig(AnswerConfig):
     """``pandora ask``: one question over the user's own files."""
 
-    llm: LLMConfig
-    """The agent's backbone."""
-    agent: AgentConfig = AgentConfig()
-    """Prompt and execution guide."""
-    retrieval: RetrievalConfig = RetrievalConfig(k=3)
-    """Memory, if there is one."""
-    sandbox: SandboxConfig = SandboxConfig()
-    """Limits of generated code."""
 
-
-def answer(config: AskConfig, question: str, path: str, topics: tuple[str, ...]) -> Trajectory:
-    """One trajectory for ``question`` over a table, database or graph at ``path``."""
-    knowledge = knowledge_for(path, topics)
+def answer(config: AskConfig, question: str, path: str, topics: tuple[str, ...]) -> Answer:
+    """The answer to ``question`` over a table, database or graph at ``path``, unscored."""
     example = Example(id=f"files:{content_id(question, path)}", benchmark="files", split="ask",
-                      question=question, knowledge=knowledge, group="ask")
-    example = Grounder(config.retrieval)(example)
-    memory = open_memory(config.retrieval)
-    near = memory.demonstrations(example, config.retrieval) if memory else []
-    llm = open_llm(config.llm)
-    try:
-        with Sandbox(config.sandbox) as runner:
-            return Agent(llm, runner, config.agent).solve(example, boxes_for(example.knowledge), near)[0]
-    finally:
-        llm.close()
+                      question=question, knowledge=knowledge_for(path, topics), group="ask")
+    with opened(config) as setup:
+        return setup.answerer(example, scored=False)
 
 
 def ask(config: AskConfig, question: str, path: str, topics: tuple[str, ...] = ()) -> None:
     """Print reasoning, code and answer of one question."""
     from rich.console import Console
     from rich.syntax import Syntax
-    from rich.table import Table
-    from rich.text import Text
 
-    trajectory = answer(config, question, path, topics)
+    given = answer(config, question, path, topics)
     console = Console()
-    for step in trajectory.steps:
+    for note in given.trajectory.notes:
+        console.print(f"note: {note}", style="yellow", markup=False)
+    for step in given.trajectory.steps:
         console.print(step.reasoning or step.reply, markup=False)
         if step.code:
             console.print(Syntax(step.code, "python", word_wrap=True))
         if step.feedback:
             console.print(step.feedback, style="yellow", markup=False)
+    _print_rows(given, console)
+
+
+def _print_rows(given: Answer, console: Console) -> None:
+    """The answer as a table, under the names of its columns where the code says them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    trajectory = given.trajectory
     if trajectory.rows is None:
-        console.print(f"[red]no answer ({trajectory.status})[/red]")
+        why = trajectory.reason or next((s.refusal for s in trajectory.steps if s.refusal), "")
+        console.print(f"no answer ({trajectory.status or trajectory.ending}{': ' if why else ''}{why})",
+                      style="red", markup=False)
         return
-    table = Table(show_header=False)
+    width = max((len(row) for row in trajectory.rows), default=0)
+    names = column_names(trajectory.steps[-1].code, width)
+    table = Table(show_header=bool(names))
+    for name in names:
+        table.add_column(Text(name))
     for row in trajectory.rows:  # cells are data, not markup
         table.add_row(*(Text("" if cell is None else cell) for cell in row))
     console.print(table)
+
+
+def column_names(code: str, width: int) -> list[str]:
+    """Names of the ``width`` columns of ``result``, as far as the code spells them; empty where it doesn't.
+
+    Follows ``result`` back through assignments to the columns selected last: ``[['a', 'b']]``, or ``['a']``.
+    """
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:
+        return []
+    sources = {t.id: node.value for node in body if isinstance(node, ast.Assign)
+               for t in node.targets if isinstance(t, ast.Name)}
+    node, followed = sources.get("result"), {"result"}
+    while node is not None:
+        for part in ast.walk(node):  # outermost first: what is selected last
+            names = _selected(part)
+            if len(names) == width:
+                return names
+        used = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in sources]
+        following = next((name for name in used if name not in followed), None)
+        if following is None:
+            return []
+        followed.add(following)
+        node = sources[following]
+    return []
+
+
+def _selected(node: ast.expr | ast.AST) -> list[str]:
+    """Column names in a subscript: ``['a']`` or ``[['a', 'b']]``."""
+    if not isinstance(node, ast.Subscript):
+        return []
+    parts = node.slice.elts if isinstance(node.slice, ast.List) else [node.slice]
+    names = [p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
+    return names if len(names) == len(parts) else []

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from pydantic import NonNegativeInt
+
 from pandora_train.box.link import topics_of
 from pandora_train.box.relations import RelationFilter, relation_lists
 from pandora_train.box.store import open_graph
-from pandora_train.memory import RetrievalConfig, SentenceEncoder
+from pandora_train.config import Config
+from pandora_train.encoder import Encoder
 from pandora_train.records import Example
+
+
+class RelationsConfig(Config):
+    """R*: the relations of a graph question's neighbourhood that its BOXes keep (paper, section 3.3)."""
+
+    keep: NonNegativeInt = 0
+    """Relations nearest to the question; 0 keeps all."""
+    lists: str = ""
+    """R* per question from a file instead: JSON of example id to relations (the paper's source for R*)."""
+
+    def ranked_by(self, encoder: str) -> str:
+        """What chose R*, for the prompt settings."""
+        return "lists" if self.lists else encoder if self.keep else ""
 
 
 class Grounder:
     """Grounds examples; tables, databases and graph questions that need nothing pass unchanged."""
 
-    def __init__(self, config: RetrievalConfig) -> None:
-        encoder = SentenceEncoder(config.encoder)
-        self._filter = RelationFilter(encoder, config.relations) if config.relations else None
-        self._lists = relation_lists(config.relation_lists) if config.relation_lists else {}
+    def __init__(self, config: RelationsConfig, encoder: Encoder) -> None:
+        self._filter = RelationFilter(encoder, config.keep) if config.keep else None
+        self._lists = relation_lists(config.lists) if config.lists else {}
 
     def __call__(self, example: Example) -> Example:
-        """``example`` with linked topics and the relations nearest to its question (paper, section 3.3)."""
+        """``example`` with linked topics and the relations nearest to its question."""
         knowledge = example.knowledge
         if knowledge.kind != "graph":
             return example

@@ -166,9 +166,13 @@ class Step(Record):
     code: str = ""
     problem: str = ""
     """Why the reply could not be run (truncated, malformed), fed back like an execution error."""
+    refusal: str = ""
+    """Why the model or its provider refused to reply; ends the question."""
     execution: Execution | None = None
     feedback: str = ""
     """What the model was told after this step; empty on the last one."""
+    verdict: bool = False
+    """Whether the feedback is a teacher's comparison with gold, which no deployed agent gives."""
     usage: Usage = Usage()
 
 
@@ -202,6 +206,8 @@ class PromptSettings(Record):
     format: Literal["json", "fenced"] = "fenced"
     values: Literal["none", "samples", "matched"] = "none"
     types: bool = False
+    system_role: bool = True
+    """Whether instruction and demonstrations stand in a system message."""
     schema_tokens: int = 4000
     """Most tokens of the BOX schemas; fields that share least with the question are left out beyond it."""
     relations: int = 0

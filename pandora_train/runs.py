@@ -55,7 +55,7 @@ class Run:
             self.path.mkdir(parents=True, exist_ok=True)
             _hold(self.path)
             refuse_folder(self.path, config, resume)
-            self._note(facts or {})
+            self.record(facts or {})
             write_text(self.path / "config.yaml", dump(config))
         except OSError as e:
             raise UserError(f"cannot write the run folder {self.path} ({e.strerror}): choose another "
@@ -63,16 +63,25 @@ class Run:
         for file in self.path.glob("*.jsonl"):
             _cut_unfinished(file)
 
-    def _note(self, facts: dict[str, Any]) -> None:
+    def record(self, facts: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
+        """Add ``facts`` (of the data, of who answers) to ``environment.json``, and ``beside`` for reading.
+
+        Raises :class:`UserError` when one of ``facts`` is there with another value: old and new samples would
+        not be comparable.
+        """
         file = self.path / "environment.json"
-        if not file.exists():
-            write_json(file, environment() | facts)
-            return
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = self.facts() or environment()
         changed = [key for key, value in facts.items() if stored.get(key, value) != value]
         if changed:
             raise UserError(f"{', '.join(changed)} changed since {self.path} was begun: choose another "
                             "--run-dir")
+        write_json(file, stored | facts | (beside or {}))
+
+    def facts(self) -> dict[str, Any]:
+        """What ``environment.json`` holds; empty before it is written."""
+        file = self.path / "environment.json"
+        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return facts
 
     def append(self, file: str, record: BaseModel) -> None:
         """Append one record as a JSON line; whole lines only, safe from several threads."""
@@ -135,11 +144,23 @@ _APPEND = threading.Lock()
 
 
 def append_line(path: Path, line: str, lock: threading.Lock = _APPEND) -> None:
-    """Append ``line`` and a newline in one write, flushed to disk."""
-    with lock, path.open("ab") as f:
-        f.write(line.encode("utf-8", "replace") + b"\n")
-        f.flush()
-        os.fsync(f.fileno())
+    """Append ``line`` and a newline in one write, flushed to disk.
+
+    Raises :class:`UserError` when the disk takes no more: half a line is cut off again, so that nothing is ever
+    glued to it.
+    """
+    data = line.encode("utf-8", "replace") + b"\n"
+    with lock:
+        try:
+            with path.open("ab", buffering=0) as f:
+                size = f.tell()
+                written = f.write(data)
+                if written != len(data):
+                    f.truncate(size)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(f.fileno())
+        except OSError as e:
+            raise UserError(f"cannot write {path} ({e.strerror}): make room, then go on with --resume") from None
 
 
 def _cut_unfinished(path: Path) -> None:

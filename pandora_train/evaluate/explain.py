@@ -6,42 +6,36 @@ values say where an answer lies that has no gold program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 
-from pandora_train.box import boxes_for
-from pandora_train.box.box import BoxSet
-from pandora_train.errors import UserError
-from pandora_train.evaluate.errors import Diagnosis, diagnose
+from pandora_train.answer import Answer
+from pandora_train.box import BoxSet
+from pandora_train.compile import Unsupported, compile_label
+from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
 from pandora_train.records import Example, Trajectory
-from pandora_train.runs import write_text
-from pandora_train.teach.compile import compile_label
-from pandora_train.teach.compile.program import Unsupported
+from pandora_train.runs import Run, write_text
 
 
-def write_errors(folder: Path, samples: Sequence[Trajectory], schema: Callable[[Trajectory], str],
-                 example: Callable[[Trajectory], Example]) -> list[Diagnosis]:
-    """Diagnose all samples that are not fully right and write them to ``folder/errors.jsonl``.
-
-    ``schema`` gives the BOX schema text of a sample's prompt, ``example`` its question, grounded.
-    """
-    found = [d for t in samples if (d := explain(t, schema(t), partial(example, t))) is not None]
-    write_text(folder / "errors.jsonl", "".join(d.model_dump_json() + "\n" for d in found))
-    return found
-
-
-def explain(trajectory: Trajectory, schema: str, example: Callable[[], Example]) -> Diagnosis | None:
-    """The error kind of one sample; the BOXes are built only where the sample alone does not decide."""
-    found = diagnose(trajectory, schema)
-    if found is None or not (found.kind == "unknown" or found.rule == "kind of answer"):
-        return found
+def explained(answer: Answer) -> Diagnosis | None:
+    """The error kind of one answer; its BOXes are looked at only where the sample alone does not decide."""
+    trajectory, prompt, task = answer.trajectory, answer.prompt, answer.task
+    if task is None or prompt is None:
+        return None
+    schema = "\n".join(prompt.texts[p.key] for p in prompt.parts if p.kind == "boxes")
+    first = diagnose(trajectory, schema)
+    if first is None or not (first.kind == "unknown" or first.rule == "kind of answer"):
+        return first
     try:
-        asked = example()
-        boxes = boxes_for(asked.knowledge)
-    except UserError:
-        return found  # the data has moved since the run
-    return diagnose(trajectory, schema, boxes, reference(asked, boxes))
+        return diagnose(trajectory, schema, task.boxes, reference(task.example, task.boxes))
+    except Exception:  # an explanation never costs the answer it explains
+        return first
+
+
+def write_errors(run: Run, samples: Sequence[Trajectory]) -> None:
+    """Leave one diagnosis a sample in ``errors.jsonl``: an interrupted run may have written some twice."""
+    written = {d.id: d for d in run.read("errors.jsonl", Diagnosis)}
+    lines = [written[t.id].model_dump_json() + "\n" for t in samples if t.id in written]
+    write_text(run.path / "errors.jsonl", "".join(lines))
 
 
 def reference(example: Example, boxes: BoxSet) -> str:

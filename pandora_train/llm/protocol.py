@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypedDict
+from typing import Literal, Protocol
+
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from pandora_train.records import Record, Usage
 

@@ -15,7 +15,8 @@ from pandora_train.metrics.sqlrun import POOL, Cells
 from pandora_train.records import Example, Row
 
 GOLD_TIMEOUT = 60.0
-__all__ = ["METRICS", "PRIMARY", "as_text", "database", "gold_rows", "is_right", "items", "needs_gold_rows",
+__all__ = ["METRICS", "PRIMARY", "as_text", "database", "gold_rows", "is_right", "items", "metric_names",
+           "needs_gold_rows",
            "primary", "score"]
 
 
@@ -58,6 +59,11 @@ def score(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None 
     metric = METRICS["spider"] if needs_gold_rows(example) else METRICS[example.benchmark]
     values = metric(example, rows if rows is not None else (), gold_rows)
     return values if rows is not None else dict.fromkeys(values, 0.0)
+
+
+def metric_names(example: Example) -> tuple[str, ...]:
+    """Names of the metrics of an answer to ``example``."""
+    return NAMES["spider" if needs_gold_rows(example) else example.benchmark]
 
 
 def is_right(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> bool:
@@ -132,3 +138,7 @@ METRICS: dict[str, Callable[[Example, Sequence[Row], Cells | None], dict[str, fl
 }
 PRIMARY: dict[str, str] = {"spider": "ex", "wikitq": "da", "grailqa": "f1", "webqsp": "f1",
                            "pathquestion": "f1", "files": "da"}
+NAMES: dict[str, tuple[str, ...]] = {
+    "spider": ("ex", "ex_strict"), "wikitq": ("da",), "grailqa": ("f1", "hits@1"),
+    "webqsp": ("f1", "precision", "recall", "true_accuracy", "hits@1", "hit"),
+    "pathquestion": ("f1", "hits@1", "hit"), "files": ("da",)}

@@ -1,19 +1,16 @@
 """Prompts and replies: what the model is shown, and what its text means."""
 
-from pandora_train.prompt.build import (
+from pandora_train.prompt.feedback import feedback
+from pandora_train.prompt.layout import (
     Demonstration,
     Prompt,
     PromptConfig,
     Question,
-    build,
-    demonstration_text,
-    neutralise,
-    question_text,
-    render,
-    template_hash,
+    TokenCount,
+    lay_out,
 )
-from pandora_train.prompt.feedback import feedback
 from pandora_train.prompt.reply import Format, ParsedReply, parse_reply, write_reply
+from pandora_train.prompt.text import neutralise, template_hash
 
 __all__ = [
     "Demonstration",
@@ -22,13 +19,11 @@ __all__ = [
     "Prompt",
     "PromptConfig",
     "Question",
-    "build",
-    "demonstration_text",
+    "TokenCount",
     "feedback",
+    "lay_out",
     "neutralise",
     "parse_reply",
-    "question_text",
-    "render",
     "template_hash",
     "write_reply",
 ]

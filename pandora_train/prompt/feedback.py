@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pandora_train.prompt.build import neutralise, render
+from pandora_train.prompt.text import neutralise, render
 from pandora_train.records import Execution
 
 

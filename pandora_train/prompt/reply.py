@@ -25,17 +25,29 @@ def write_reply(reasoning: str, code: str, format: Format) -> str:
     """The reply as the model shall write it; :func:`parse_reply` gives the same parts back."""
     if format == "json":
         return json.dumps({"reasoning": reasoning, "code": code}, ensure_ascii=False)
-    return f"{reasoning.strip()}\n```python\n{code.strip()}\n```"
+    block = f"```python\n{code.strip()}\n```"
+    # An empty reasoning leaves no line break: it would merge with the role line before the reply.
+    return f"{reasoning.strip()}\n{block}" if reasoning.strip() else block
 
 
 def parse_reply(text: str, format: Format, finish: Literal["stop", "length"] = "stop") -> ParsedReply:
-    """Read a reply. Whatever the model wrote gives a record, never an exception."""
-    text = _encodable(text)
+    """Read a reply. Whatever the model wrote gives a record, never an exception.
+
+    What a thinking model writes up to ``</think>`` is passed over; cut inside it, there is no code.
+    """
+    text = without_thinking(_encodable(text))
     parsed = _parse_json(text) if format == "json" else _parse_fenced(text, finish)
     if finish == "length" and parsed.problem:
         return ParsedReply(parsed.reasoning, "", "it was cut off at the token limit before the code ended; "
                                                  "be shorter")
     return parsed
+
+
+def without_thinking(text: str) -> str:
+    """What a reply says after its thinking; empty where the thinking has no end."""
+    if text.lstrip().startswith("<think>") and "</think>" not in text:
+        return ""
+    return text.rpartition("</think>")[2]
 
 
 def _parse_fenced(text: str, finish: str) -> ParsedReply:

@@ -7,48 +7,39 @@ question, ``memory.jsonl`` holds what was kept; a rerun skips finished questions
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import PositiveInt
 
-from pandora_train.agent import Agent, AgentConfig, shown_topics
-from pandora_train.box import boxes_for, schema_text
-from pandora_train.config import Config
+from pandora_train.answer import Answer, Answerer, answer_all
+from pandora_train.encoder import open_encoder
 from pandora_train.errors import MachineryError, UserError
-from pandora_train.ground import Grounder
 from pandora_train.leakage import program_id
-from pandora_train.llm import LLMConfig, open_llm
-from pandora_train.memory import Entry, Memory, RetrievalConfig, SentenceEncoder, Turn
-from pandora_train.metrics import is_right
-from pandora_train.prompt import neutralise
-from pandora_train.records import Example, Record, Row, Trajectory
-from pandora_train.runs import Run, in_threads, write_json
-from pandora_train.sandbox import Sandbox, SandboxConfig
+from pandora_train.memory import Entry, Turn
+from pandora_train.records import Example, PromptSettings, Record, Step, Trajectory
+from pandora_train.retrieval import Retriever
+from pandora_train.runs import Run, write_json
+from pandora_train.sandbox import Sandbox
 from pandora_train.sandbox.protocol import Runner
+from pandora_train.setup import AnswerConfig, opened, who_answers
 from pandora_train.sources import DataConfig, load
-from pandora_train.teach.compile import Unsupported, compile_label
+from pandora_train.systems.compiled import FAILED, UNSUPPORTED, CompiledLabel
+from pandora_train.systems.pandora import question_of
 from pandora_train.teach.verify import verify
 
 
-class AnnotateConfig(Config):
+class AnnotateConfig(AnswerConfig):
     """``pandora annotate``: training questions to memory."""
 
     data: list[DataConfig]
     """Training questions, by benchmark."""
     teacher: Literal["compile", "llm"] = "compile"
-    """``compile`` writes labels as pandas at no cost; ``llm`` asks a model, databases first."""
-    llm: LLMConfig | None = None
-    """The model of ``teacher: llm``."""
-    agent: AgentConfig = AgentConfig()
-    """How the model is asked."""
-    retrieval: RetrievalConfig = RetrievalConfig()
-    """R* of graphs, and the second stage's demonstrations (``memory`` stays empty, the first fills it)."""
+    """``compile`` writes labels as pandas at no cost; ``llm`` asks a model, databases first. The second stage's
+    demonstrations are the first's (``retrieval.memory`` stays empty)."""
     unchecked: bool = True
     """Keep compiled labels that give gold but that changed data could not check."""
-    sandbox: SandboxConfig = SandboxConfig()
-    """Limits of generated code."""
     workers: PositiveInt = 2
     """Questions in flight."""
 
@@ -65,124 +56,140 @@ class Attempt(Record):
     """The LLM teacher's steps."""
 
 
+Judged = tuple[str, str, Entry | None]
+"""Outcome, reason, and what is kept."""
+
+
 def annotate(config: AnnotateConfig, run: Run) -> Path:
     """Annotate all configured questions; returns the memory file.
 
-    Raises :class:`UserError` when nothing at all was kept, or failures of the machinery left questions
+    Raises :class:`UserError` when nothing at all was kept, :class:`MachineryError` when questions are left
     unfinished.
     """
-    done = {a.id for a in run.read("attempts.jsonl", Attempt)}
-    examples = [e for data in config.data for e in load(data)]
-    left = list({e.id: e for e in examples if e.id not in done}.values())
-    with Sandbox(config.sandbox) as runner:
-        if config.teacher == "compile":
-            _each(config, run, "compile", left, lambda e: _compile(e, runner, config))
-        else:
-            _ask(config, run, left, {e.id for e in examples if _is_first(e)}, runner)
+    examples = list({e.id: e for data in config.data for e in load(data)}.values())
+    unfinished = _compile(config, run, examples) if config.teacher == "compile" else _ask(config, run, examples)
     _summary(run)
+    if unfinished:
+        first, reason = next(iter(unfinished.items()))
+        raise MachineryError(f"{len(unfinished)} questions are unfinished, for example {first}: {reason}")
     memory = run.path / "memory.jsonl"
     if not memory.exists():
         raise UserError(f"no question was kept: {run.path / 'attempts.jsonl'} has the reasons")
     return memory
 
 
-def _each(config: AnnotateConfig, run: Run, title: str, left: list[Example],
-          attempt: Callable[[Example], tuple[Attempt, Entry | None]]) -> None:
-    ground = Grounder(config.retrieval)
-    failures: list[str] = []
+def _each(config: AnnotateConfig, run: Run, title: str, examples: Sequence[Example],
+          attempt: Callable[[Example], Answer], judge: Callable[[Answer], Judged]) -> dict[str, str]:
+    """Attempt every question that is not done with; returns the unfinished."""
+    finished = {a.id for a in run.read("attempts.jsonl", Attempt)}
 
     def one(example: Example) -> None:
-        try:
-            record, entry = attempt(ground(example))
-        except MachineryError as e:
-            failures.append(f"{example.id}: {e}")
-            return
+        answer = attempt(example)
+        trajectory = answer.trajectory
+        if trajectory.ending == "answered":
+            outcome, reason, entry = judge(answer)
+        else:
+            outcome, reason, entry = trajectory.ending, trajectory.reason, None
         if entry is not None:  # memory first: a kill in between repeats the attempt, and loses nothing
             run.append("memory.jsonl", entry)
-        run.append("attempts.jsonl", record)
+        run.append("attempts.jsonl", Attempt(
+            id=example.id, benchmark=example.benchmark, outcome=outcome, reason=reason,
+            trajectory=trajectory if answer.prompt is not None else None))
 
-    in_threads(one, left, config.workers, title)
-    if failures:
-        raise UserError(f"{len(failures)} questions unfinished by failures of the machinery, first: "
-                        f"{failures[0]}; run again with --resume")
+    return answer_all([e for e in examples if e.id not in finished], config.workers, title, one)
 
 
-def _compile(example: Example, runner: Runner, config: AnnotateConfig) -> tuple[Attempt, Entry | None]:
-    def record(outcome: str, reason: str = "") -> Attempt:
-        return Attempt(id=example.id, benchmark=example.benchmark, outcome=outcome, reason=reason)
+# --- the free teacher -----------------------------------------------------------------------------------
 
-    try:
-        boxes = boxes_for(example.knowledge)
-        compiled = compile_label(example, boxes)
-        verdict = verify(example, boxes, compiled, runner)
-    except Unsupported as e:
-        return record("unsupported", str(e)), None
-    except UserError as e:  # its table cannot be read, or its gold SQL fails
-        return record("unusable", str(e)), None
-    if not (verdict.status == "verified" or (verdict.status == "unchecked" and config.unchecked)):
-        return record(verdict.status, verdict.cause), None
-    entry = _entry(example, [Turn(reasoning=compiled.reasoning, code=compiled.code)],
-                   neutralise(schema_text(boxes)), {"teacher": "compile", "checked": verdict.status})
-    return record("kept", verdict.status), entry
+
+def _compile(config: AnnotateConfig, run: Run, examples: Sequence[Example]) -> dict[str, str]:
+    settings = config.prompt_settings()
+    with Sandbox(config.sandbox) as sandbox:
+        answerer = Answerer(CompiledLabel(sandbox), sandbox, config.agent.prompt, config.grounder())
+        return _each(config, run, "compile", examples, answerer,
+                     lambda answer: _judge_compiled(answer, sandbox, config.unchecked, settings))
+
+
+def _judge_compiled(answer: Answer, runner: Runner, unchecked: bool, settings: PromptSettings) -> Judged:
+    step = answer.trajectory.steps[0]
+    for outcome in (UNSUPPORTED, FAILED):
+        if step.problem.startswith(outcome):
+            return outcome, step.problem.removeprefix(f"{outcome}: "), None
+    assert answer.task is not None and step.execution is not None
+    check = verify(answer.task.example, answer.task.boxes, step.code, step.execution, answer.gold, runner)
+    if not (check.status == "verified" or (check.status == "unchecked" and unchecked)):
+        return check.status, check.cause, None
+    return "kept", check.status, _entry(answer, settings, {"teacher": "compile", "checked": check.status})
+
+
+# --- a model as teacher ---------------------------------------------------------------------------------
 
 
 def _is_first(example: Example) -> bool:
     return example.gold.language == "sql"
 
 
-def _ask(config: AnnotateConfig, run: Run, left: list[Example], first: set[str], runner: Runner) -> None:
+def _ask(config: AnnotateConfig, run: Run, examples: Sequence[Example]) -> dict[str, str]:
     """Two stages: databases with their SQL as help, then the rest with the first stage as demonstrations.
 
-    ``first``: ids of the first stage, so that a resumed second stage sees the demonstrations it began with.
+    The second begins when all of the first were asked, so that a resumed run shows what an uninterrupted one
+    would; what the first left unfinished demonstrates nothing, and holds up nothing.
     """
-    if config.llm is None:
-        raise UserError("teacher: llm needs a model, for example llm.kind=openai llm.model=gpt-4o-mini")
-    llm = open_llm(config.llm)
-    agent = Agent(llm, runner, config.agent)
-    try:
-        databases = [e for e in left if _is_first(e)]
-        _each(config, run, "databases", databases, lambda e: _taught(e, agent, None, config))
-        entries = list({e.id: e for e in run.read("memory.jsonl", Entry) if e.id in first}.values())
-        encoder = SentenceEncoder(config.retrieval.encoder)
-        memory = Memory(entries, encoder, run.path) if entries else None
-        rest = [e for e in left if not _is_first(e)]
-        _each(config, run, "tables and graphs", rest, lambda e: _taught(e, agent, memory, config))
-    finally:
-        llm.close()
+    if config.retrieval.memory:
+        raise UserError("retrieval.memory: the first stage fills the memory of the second; leave it empty")
+    databases = [e for e in examples if _is_first(e)]
+    others = [e for e in examples if not _is_first(e)]
+    settings = config.prompt_settings()
+    with opened(config) as setup:
+        run.record(who_answers(setup, config), {"identity": setup.identity.model_dump(mode="json")})
+        answerer, teacher = setup.answerer, setup.llm.name
+
+        def judge(answer: Answer) -> Judged:
+            if not answer.right:
+                status = answer.trajectory.status
+                return "wrong" if status == "ok" else "no answer", str(status), None
+            return "kept", "", _entry(answer, settings, {"teacher": teacher, "checked": "gold"})
+
+        unfinished = _each(config, run, "databases", databases, lambda e: answerer(
+            e, hint=("SQL", e.gold.program), teach=True), judge)
+        first = {e.id for e in databases}
+        entries = [e for e in _kept(run) if e.id in first]
+        if entries:
+            retriever = Retriever(entries, open_encoder(config.encoder), run.path)
+            answerer.demonstrations = lambda e: retriever.demonstrations(e, config.retrieval)
+        return unfinished | _each(config, run, "tables and graphs", others,
+                                  lambda e: answerer(e, teach=True), judge)
 
 
-def _taught(example: Example, agent: Agent, memory: Memory | None,
-            config: AnnotateConfig) -> tuple[Attempt, Entry | None]:
-    boxes = boxes_for(example.knowledge)
-    near = memory.demonstrations(example, config.retrieval) if memory else []
-    label = ("SQL", example.gold.program) if _is_first(example) else ("", "")
-
-    def check(rows: tuple[Row, ...]) -> str:
-        return "" if is_right(example, rows) else "it is not the expected answer"
-
-    trajectory, _ = agent.solve(example, boxes, near, label, check)
-    right = trajectory.status == "ok" and trajectory.rows is not None and is_right(example, trajectory.rows)
-    record = Attempt(id=example.id, benchmark=example.benchmark, outcome="kept" if right else "wrong",
-                     reason="" if right else trajectory.status, trajectory=trajectory)
-    if not right:
-        return record, None
-    written = [s for s in trajectory.steps if s.code]
-    turns = [Turn(reasoning=s.reasoning, code=s.code, feedback=s.feedback) for s in written]
-    boxes_text = neutralise(schema_text(boxes, values=config.agent.prompt.values, question=example.question))
-    return record, _entry(example, turns, boxes_text, {"teacher": agent.llm.name, "checked": "gold"})
+def _kept(run: Run) -> list[Entry]:
+    """The memory in the order of ids: the order in which questions finished must not matter."""
+    return sorted({e.id: e for e in run.read("memory.jsonl", Entry)}.values(), key=lambda e: e.id)
 
 
-def _entry(example: Example, turns: list[Turn], boxes: str, provenance: dict[str, Any]) -> Entry:
-    return Entry(id=example.id, benchmark=example.benchmark, group=example.group, question=example.question,
-                 topics=shown_topics(example), boxes=boxes, turns=tuple(turns),
-                 program_id=program_id(example), provenance=provenance)
+def _entry(answer: Answer, settings: PromptSettings, provenance: dict[str, str]) -> Entry:
+    assert answer.task is not None
+    example, question = answer.task.example, question_of(answer.task.example)
+    return Entry(id=example.id, benchmark=example.benchmark, group=example.group, question=question.text,
+                 topics=question.topics, boxes=answer.task.schema, turns=_turns(answer.trajectory.steps),
+                 language=example.gold.language, program=example.gold.program, program_id=program_id(example),
+                 settings=settings, provenance=provenance)
+
+
+def _turns(steps: Sequence[Step]) -> tuple[Turn, ...]:
+    """What a student may learn from: the whole conversation, unless a turn followed gold's verdict.
+
+    No deployed agent is ever told that its answer is wrong; then the last, right turn stands alone.
+    """
+    if any(step.verdict for step in steps):
+        steps = steps[-1:]
+    return tuple(Turn(reply=s.reply, reasoning=s.reasoning, code=s.code, feedback=s.feedback) for s in steps)
 
 
 def _summary(run: Run) -> None:
-    attempts = run.read("attempts.jsonl", Attempt)
     counts: dict[str, Counter[str]] = {}
-    for a in attempts:
-        counts.setdefault(a.benchmark, Counter())[a.outcome] += 1
-        if a.outcome != "kept" and a.reason:
-            counts[a.benchmark][f"{a.outcome}: {a.reason.split(':')[0]}"] += 1
+    for attempt in run.read("attempts.jsonl", Attempt):
+        of_benchmark = counts.setdefault(attempt.benchmark, Counter())
+        of_benchmark[attempt.outcome] += 1
+        if attempt.outcome != "kept" and attempt.reason:
+            of_benchmark[f"{attempt.outcome}: {attempt.reason.split(':')[0]}"] += 1
     write_json(run.path / "results.json", {b: dict(c.most_common()) for b, c in counts.items()})

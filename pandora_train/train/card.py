@@ -1,13 +1,43 @@
-"""The model card of an adapter: where it comes from and how it was made."""
+"""What lies beside an adapter's weights: its card, its prompt settings, and rows that prove it is live."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pandora_train.config import dump
+from pandora_train.records import PromptSettings
+from pandora_train.rows import SETTINGS, SftRow
+from pandora_train.runs import write_text
 from pandora_train.train.checkpoint import Position
 from pandora_train.train.config import TrainConfig, served_rank
+
+
+PROBES = "probes.jsonl"
+"""Rows of its own, ``{"messages", "completion"}`` a line: a server is asked how likely it finds the answers."""
+MOST_PROBES = 8
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What an adapter's folder holds for those who will ask it."""
+
+    settings: PromptSettings | None = None
+    """How the rows were laid out; ``None`` for others' rows."""
+    rows: Sequence[SftRow] = ()
+    """The training rows; the shortest become probes."""
+
+    def write(self, folder: Path) -> None:
+        """Write the prompt settings and the probes."""
+        if self.settings is not None:
+            write_text(folder / SETTINGS, self.settings.model_dump_json(indent=2) + "\n")
+        shortest = sorted(self.rows, key=lambda row: (sum(len(m["content"]) for m in row.prompt), row.id))
+        lines = [json.dumps({"messages": row.prompt, "completion": row.completion[0]["content"]},
+                            ensure_ascii=False) for row in shortest[:MOST_PROBES]]
+        write_text(folder / PROBES, "".join(line + "\n" for line in lines))
 
 
 def write_card(folder: Path, config: TrainConfig, data: dict[str, Any], at: Position) -> None:
@@ -25,7 +55,8 @@ tags: [lora, pandora_train]
 # {config.name}: LoRA adapter for {config.model}
 
 Writes reasoning and pandas code that answers a question over tables, databases or knowledge graphs shown as
-DataFrames. Trained by pandora_train; the loss is on assistant turns and their end-of-turn tokens only.
+DataFrames. Trained by pandora_train; the loss is on the completions and their end-of-turn tokens only. It
+expects prompts laid out by `{SETTINGS}`.
 
 | | |
 |---|---|

@@ -42,6 +42,8 @@ class ExecutionSettings(Config):
     """How often an error goes back to the model."""
     max_tokens: int = Field(default=320, ge=1)
     """Longest reply."""
+    batch: int = Field(default=8, ge=1)
+    """Questions answered together."""
 
 
 class TrainConfig(Config):
@@ -50,7 +52,7 @@ class TrainConfig(Config):
     name: str = "train"
     """Name of the run folder."""
     data: str
-    """SFT rows (columns id, benchmark, group, messages): a folder of ``pandora distill`` (its train.parquet,
+    """SFT rows (columns id, benchmark, group, prompt, completion): a folder of ``pandora distill`` (its train.parquet,
     and its heldout.parquet for the held-out loss), a Parquet file, or a folder of them."""
     held_out_data: str = ""
     """Rows for the held-out loss, where ``data`` brings none."""
@@ -62,15 +64,15 @@ class TrainConfig(Config):
     """``shared`` runs what rows have in common once; ``packed`` lays rows side by side. Same gradients."""
     branches: int = Field(default=2, ge=1)
     """Rows of one group (database, table, topic) that come together, at most half a step: more saves more,
-    mixes less; 1 shuffles all rows. 4 of 16 cost no held-out loss (scripts/bench_train.py)."""
+    mixes less (the README measures what that costs); 1 shuffles all rows."""
     batch_size: int = Field(default=16, ge=1)
     """Rows per optimizer step, over all processes and accumulation."""
     micro_tokens: int = Field(default=2048, ge=64)
     """Most tokens per forward pass, after sharing; with ``max_tokens`` it bounds the memory, not the
     gradients."""
     max_tokens: int = Field(default=2048, ge=64)
-    """Longest row, which has a pass of its own if need be; longer prompts lose demonstrations first, then
-    frames the answer does not name."""
+    """Longest row, which has a pass of its own if need be; longer ones are dropped and counted (``distill``
+    decides how a prompt is cut)."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the rows."""
     max_steps: int = Field(default=0, ge=0)

@@ -1,8 +1,7 @@
-"""Rows become tokens and loss marks: the chat template once, the loss on what the assistant writes.
+"""Rows become tokens and loss marks: the chat template once, the loss on the completion.
 
-The text of a row is rendered by the tokenizer's own chat template, and tokenised in one piece, so that its
-tokens equal those that a server makes of the same messages. An assistant's span runs from the end of the
-generation prompt through the end-of-turn token; a newline that the template puts after it is not labelled.
+The prompt's tokens are those that a server makes of the same messages. The completion's follow them: its text and
+the special token that ends the turn, as the model's own chat template writes them after the generation prompt.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import Any
 
 from pandora_train.errors import UserError
 from pandora_train.llm.protocol import Message
-from pandora_train.prompt.build import neutralise
-from pandora_train.train.rows import SftRow
-from pandora_train.train.shorten import shorter
+from pandora_train.prompt import neutralise
+from pandora_train.rows import SftRow
 
 
 @dataclass(frozen=True)
@@ -41,52 +39,52 @@ class Sample:
 
 
 def encode_rows(rows: Sequence[SftRow], tokenizer: Any, max_tokens: int) -> tuple[list[Sample], Counter[str]]:
-    """Samples of at most ``max_tokens`` tokens, and counts of what was shortened or dropped, by reason."""
+    """Samples of at most ``max_tokens`` tokens, and counts of the rows that were dropped, by reason."""
     samples: list[Sample] = []
     counts: Counter[str] = Counter()
     for row in rows:
-        messages: list[Message] | None = [
-            {"role": t.role, "content": neutralise(t.content)} for t in row.messages]
-        if not any(t.role == "assistant" and t.content.strip() for t in row.messages):
-            counts["dropped: no assistant turn"] += 1
-            continue
-        sample, cuts = _fit(row, messages, tokenizer, max_tokens)
-        counts.update(cuts)
-        if sample is not None:
-            samples.append(sample)
+        completion = row.completion[0]["content"]
+        if not completion.strip():
+            counts["dropped: empty completion"] += 1
+        elif completion != neutralise(completion):  # as text a literal, as tokens a turn's end
+            counts["dropped: turn marker in the completion"] += 1
+        else:
+            prompt, answer = encode(row.prompt, completion, tokenizer)
+            if len(prompt) + len(answer) > max_tokens:
+                counts["dropped: too long"] += 1
+                continue
+            samples.append(Sample(row.id, f"{row.benchmark}/{row.group}", (*prompt, *answer),
+                                  (False,) * len(prompt) + (True,) * len(answer)))
     return samples, counts
 
 
-def encode(messages: Sequence[Message], tokenizer: Any) -> tuple[list[int], list[bool]]:
-    """Token ids and loss marks of one conversation (neutralised text).
+def encode(messages: Sequence[Message], completion: str, tokenizer: Any) -> tuple[list[int], list[int]]:
+    """(prompt, completion) token ids; the second are labelled, the end of the turn included.
 
-    Raises :class:`UserError` when the chat template cannot be split into turns.
+    ``messages`` end with a user's turn; strangers' markers in them are neutralised. Raises :class:`UserError`
+    when the chat template refuses the messages, or has no place where the completion ends.
     """
-    text, spans = render_spans(messages, tokenizer)
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    marks, spans_left = [], list(spans)
-    for start, end in encoded["offset_mapping"]:
-        while spans_left and start >= spans_left[0][1]:
-            spans_left.pop(0)
-        marks.append(bool(spans_left) and spans_left[0][0] <= start and end <= spans_left[0][1]
-                     and end > start)
-    return list(encoded["input_ids"]), marks
+    turns: list[Message] = [{"role": m["role"], "content": neutralise(m["content"])} for m in messages]
+    before = _render(turns, tokenizer, generation=True)
+    whole = _render([*turns, {"role": "assistant", "content": completion}], tokenizer, generation=False)
+    if not whole.startswith(before):
+        raise UserError("the model's chat template writes a finished turn otherwise than it asks for one, so "
+                        "the prompts of training would not be those of serving; choose another model")
+    answer = whole[len(before): len(before) + _turn_length(whole[len(before):], completion, tokenizer)]
+    prompt_ids, ids = _ids(before, tokenizer), _ids(before + answer, tokenizer)
+    if ids[: len(prompt_ids)] == prompt_ids:
+        return prompt_ids, ids[len(prompt_ids):]
+    return prompt_ids, _ids(answer, tokenizer)  # the seam would merge: a server's prompt never does
 
 
-def render_spans(messages: Sequence[Message], tokenizer: Any) -> tuple[str, list[tuple[int, int]]]:
-    """The rendered conversation and the character spans of its assistant turns, end-of-turn included."""
-    text = _render(messages, tokenizer, False)
-    spans: list[tuple[int, int]] = []
-    for i, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        before = _render(messages[:i], tokenizer, True)
-        after = _render(messages[: i + 1], tokenizer, False)
-        if not after.startswith(before) or not text.startswith(after):
-            raise UserError("the model's chat template changes earlier turns when later ones are added; "
-                            "training needs one whose turns only append")
-        spans.append((len(before), len(before) + _turn_length(after[len(before):], message, tokenizer)))
-    return text, spans
+def end_token(tokenizer: Any) -> int:
+    """The token that ends an assistant's turn in training, and that serving must stop at."""
+    return encode([{"role": "user", "content": "?"}], "!", tokenizer)[1][-1]
+
+
+def _ids(text: str, tokenizer: Any) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
 
 
 def _render(messages: Sequence[Message], tokenizer: Any, generation: bool) -> str:
@@ -96,18 +94,18 @@ def _render(messages: Sequence[Message], tokenizer: Any, generation: bool) -> st
         return str(tokenizer.apply_chat_template(list(messages), tokenize=False,
                                                  add_generation_prompt=generation))
     except TemplateError as e:
-        raise UserError(f"the model's chat template refuses the rows ({e}): choose a model whose template "
-                        "takes a system turn") from None
+        raise UserError(f"the model's chat template refuses the rows ({e}); without a system role, distill "
+                        "with prompt.system_role=false") from None
 
 
-def _turn_length(turn: str, message: Message, tokenizer: Any) -> int:
-    """Characters from the turn's start through its first special token after the content."""
-    content = message["content"].strip()
+def _turn_length(turn: str, completion: str, tokenizer: Any) -> int:
+    """Characters from the turn's start through its first special token after the completion."""
+    content = completion.strip()
     tail = turn.find(content) + len(content)
-    ends = [(turn.find(s, tail), s) for s in _special(tokenizer) if turn.find(s, tail) >= 0]
     if content not in turn:
         raise UserError("the model's chat template rewrites what the assistant says; training needs one that "
                         "leaves it as it is")
+    ends = [(turn.find(s, tail), s) for s in _special(tokenizer) if turn.find(s, tail) >= 0]
     if not ends:
         raise UserError("the model's chat template ends an assistant turn with no special token, so the "
                         "model could never learn to stop; choose an instruction-tuned model")
@@ -117,19 +115,3 @@ def _turn_length(turn: str, message: Message, tokenizer: Any) -> int:
 
 def _special(tokenizer: Any) -> list[str]:
     return [t.content for t in tokenizer.added_tokens_decoder.values() if t.special]
-
-
-def _fit(row: SftRow, messages: list[Message] | None, tokenizer: Any, limit: int
-         ) -> tuple[Sample | None, list[str]]:
-    """The row's sample, shortened until it fits, with what was done; ``None`` when nothing more can go."""
-    cuts: list[str] = []
-    while messages is not None:
-        tokens, marks = encode(messages, tokenizer)
-        if not any(marks):
-            return None, [*cuts, "dropped: no label"]
-        if len(tokens) <= limit:
-            sample = Sample(row.id, f"{row.benchmark}/{row.group}", tuple(tokens), tuple(marks))
-            return sample, sorted(set(cuts))
-        messages, cut = shorter(messages)
-        cuts.append(cut)
-    return None, ["dropped: too long"]

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.runs import write_json, write_text
-from pandora_train.train.rows import HELD_OUT, SftRow, read_rows
+from pandora_train.rows import HELD_OUT, SftRow, read_rows
 
 
 def export_llama_factory(data: str | Path, folder: str | Path, name: str = "pandora") -> Path:
     """Write ``<name>.jsonl`` and ``dataset_info.json`` for ``--dataset_dir <folder> --dataset <name>``.
 
-    Held-out rows of a distill folder become ``--eval_dataset <name>_heldout``. LLaMA-Factory trains on every
-    assistant turn unless told otherwise (``mask_history: false``), as we do.
+    Held-out rows of a distill folder become ``--eval_dataset <name>_heldout``. Train with its
+    ``mask_history: true``: the loss belongs on the last turn alone, earlier ones are mistakes.
     """
     sets = {name: read_rows(data)}
     if (held := Path(data) / HELD_OUT).is_file():
@@ -29,8 +29,7 @@ def export_llama_factory(data: str | Path, folder: str | Path, name: str = "pand
 
 
 def _write(out: Path, name: str, rows: Sequence[SftRow]) -> dict[str, Any]:
-    lines = [json.dumps({"messages": [turn.model_dump() for turn in row.messages]}, ensure_ascii=False)
-             for row in rows]
+    lines = [json.dumps({"messages": [*row.prompt, *row.completion]}, ensure_ascii=False) for row in rows]
     write_text(out / f"{name}.jsonl", "\n".join(lines) + "\n")
     return {
         "file_name": f"{name}.jsonl",

@@ -12,13 +12,14 @@ from accelerate.utils import broadcast_object_list
 
 from pandora_train.errors import UserError
 from pandora_train.llm.weights import resolve
+from pandora_train.rows import SftRow, data_hash, read_settings, training_rows
 from pandora_train.runs import Run, refuse_folder, run_folder
 from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision
+from pandora_train.train.card import Beside
 from pandora_train.train.config import TrainConfig
 from pandora_train.train.encode import Sample, encode_rows
 from pandora_train.train.execution import questions
 from pandora_train.train.loop import Loop
-from pandora_train.train.rows import data_hash, training_rows
 
 
 def fit(config: TrainConfig, run_dir: Path | None, resume: bool) -> Path:
@@ -39,12 +40,16 @@ def _begin(config: TrainConfig, run_dir: Path | None, resume: bool) -> Loop:
     refuse_folder(folder, config, resume)
     base = resolve(config.model)
     tokenizer = load_tokenizer(base)
-    samples, held, facts = _encoded(config, tokenizer)
+    rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
+    settings = read_settings(config.data)
+    samples, held, facts = _encoded(config, tokenizer, rows, held_rows)
+    facts["prompt"] = None if settings is None else settings.model_dump()
     asked = questions(config.execution) if config.execution is not None else []
     facts["arithmetic"] = str(precision(config, accelerator.device)).removeprefix("torch.")
     model = load_adapted(base, config, accelerator.device)
     check_vocabulary(model, tokenizer)
-    loop = Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked)
+    loop = Loop(config, model, tokenizer, accelerator, folder, samples, held, facts, asked,
+                Beside(settings, rows))
     _claim(config, folder, resume, accelerator, facts)  # only now: what was refused leaves no folder
     return loop
 
@@ -61,9 +66,9 @@ def _refuse(config: TrainConfig, accelerator: Accelerator) -> None:
                         "set it to 0, or layout: packed")
 
 
-def _encoded(config: TrainConfig, tokenizer: Any) -> tuple[list[Sample], list[Sample], dict[str, Any]]:
+def _encoded(config: TrainConfig, tokenizer: Any, rows: list[SftRow], held_rows: list[SftRow]
+             ) -> tuple[list[Sample], list[Sample], dict[str, Any]]:
     """Training and held-out samples, and the facts about them that are kept with the run."""
-    rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
     samples, counts = encode_rows(rows, tokenizer, config.max_tokens)
     held, held_counts = encode_rows(held_rows, tokenizer, config.max_tokens)
     if not samples:

@@ -15,10 +15,11 @@ import torch.distributed as dist
 from accelerate.utils import broadcast_object_list
 
 from pandora_train.errors import UserError
+from pandora_train.prompt import PromptConfig
 from pandora_train.records import Example, content_id
 from pandora_train.runs import write_json
 from pandora_train.train.base import precision, trainable
-from pandora_train.train.card import write_card
+from pandora_train.train.card import Beside, write_card
 from pandora_train.train.checkpoint import (
     Position,
     cut_metrics,
@@ -42,8 +43,9 @@ class Loop:
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, accelerator: Any, run: Path,
                  samples: list[Sample], held: list[Sample], facts: dict[str, Any] | None = None,
-                 asked: Sequence[Example] = ()) -> None:
+                 asked: Sequence[Example] = (), beside: Beside = Beside()) -> None:
         self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
+        self.beside = beside
         self.accelerator, self.samples, self.held, self.asked = accelerator, samples, held, asked
         self.facts = facts or {}
         self.dtype = precision(config, accelerator.device)
@@ -139,7 +141,8 @@ class Loop:
         """Share of questions answered right; every process answers its part of them."""
         mine = self.asked[self.accelerator.process_index:: self.accelerator.num_processes]
         with self._mixed():
-            right = right_answers(self.model, self.tokenizer, settings, mine)
+            prompt = self.beside.settings or PromptConfig().settings()
+            right = right_answers(self.model, self.tokenizer, settings, prompt, mine)
         return float(self._sum(torch.tensor(float(right), device=self.accelerator.device))) / len(self.asked)
 
     def save_adapter(self, name: str, at: Position) -> None:
@@ -150,6 +153,7 @@ class Loop:
         with replacing(self.run_path / name) as folder:
             self.model.save_pretrained(folder, save_embedding_layers=False, state_dict=weights)
             self.tokenizer.save_pretrained(folder)
+            self.beside.write(folder)
             write_card(folder, self.config, self.facts, at)
 
     def _micro_batches(self, rows: Sequence[Sample]) -> list[tuple[list[Sample], bool]]:

@@ -1,4 +1,4 @@
-"""SFT rows: Parquet in, typed rows out."""
+"""SFT rows: prompts and completions in Parquet, written and read by ``datasets``."""
 
 from __future__ import annotations
 
@@ -6,32 +6,51 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from pandora_train.errors import UserError
-from pandora_train.records import Record
+from pandora_train.errors import UserError, first_line
+from pandora_train.llm.protocol import Message
+from pandora_train.records import PromptSettings, Record
 
+TRAIN = "train.parquet"
 HELD_OUT = "heldout.parquet"
-"""Rows for the held-out loss, in a folder of ``pandora distill``."""
-
-
-class Turn(Record):
-    """One message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
+"""Rows for the held-out loss."""
+SETTINGS = "prompt_settings.json"
+"""How the rows were laid out; travels on beside the adapter."""
 
 
 class SftRow(Record):
-    """One conversation; the loss is on every assistant turn."""
+    """One prompt with its completion; the loss is on the completion."""
 
     id: str
     benchmark: str
     group: str
     """Database, table or topic: rows of one group tend to share their prompt's beginning."""
-    messages: tuple[Turn, ...]
+    prompt: tuple[Message, ...]
+    """What the agent sends: it ends with a user's turn."""
+    completion: tuple[Message, ...]
+    """One assistant's turn."""
+    tokens: int = 0
+    """Of prompt and completion, by the tokenizer that measured them."""
+    program_id: str = ""
+    """Content id of the normalised label."""
+    checked: str = ""
+    """How its program was checked."""
+
+
+def write_rows(file: Path, rows: Sequence[SftRow]) -> None:
+    """Write ``rows`` as Parquet that ``datasets`` and trl open; no rows, no file."""
+    from datasets import Dataset, disable_progress_bars
+
+    disable_progress_bars()
+    temporary = file.with_name(f".{file.name}.tmp")
+    if not rows:
+        file.unlink(missing_ok=True)
+        return
+    Dataset.from_list([row.model_dump() for row in rows]).to_parquet(str(temporary))
+    temporary.replace(file)
 
 
 def read_rows(path: str | Path) -> list[SftRow]:
@@ -48,6 +67,18 @@ def read_rows(path: str | Path) -> list[SftRow]:
             raise UserError(f"{path}: id '{row.id}' occurs twice; ids must be unique")
         seen.add(row.id)
     return rows
+
+
+def read_settings(path: str | Path) -> PromptSettings | None:
+    """The prompt settings beside rows or adapter; ``None`` where there are none (others' rows)."""
+    place = Path(path)
+    file = (place if place.is_dir() else place.parent) / SETTINGS
+    if not file.is_file():
+        return None
+    try:
+        return PromptSettings.model_validate_json(file.read_text(encoding="utf-8"))
+    except ValidationError as e:
+        raise UserError(f"{file} holds no prompt settings ({first_line(e)})") from None
 
 
 def data_hash(rows: Sequence[SftRow]) -> str:
@@ -98,23 +129,30 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(file: Path) -> list[SftRow]:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-    try:
-        columns = pq.read_schema(file).names
-        missing = [c for c in SftRow.model_fields if c not in columns]
-        if missing:
-            raise UserError(f"{file} lacks the columns {', '.join(missing)}")
-        records = pq.read_table(file, columns=list(SftRow.model_fields)).to_pylist()
-    except (pa.ArrowInvalid, OSError) as e:
-        raise UserError(f"{file} is not readable Parquet ({e})") from None
     rows = []
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(_records(file), 1):
         try:
-            row = SftRow.model_validate(record)
+            row = SftRow.model_validate({k: v for k, v in record.items() if k in SftRow.model_fields})
         except ValidationError as e:
-            where = ".".join(str(p) for p in e.errors()[0]["loc"])
-            raise UserError(f"{file}, row {number}: {e.errors()[0]['msg']} at {where}") from None
+            problem = e.errors()[0]
+            where = ".".join(str(p) for p in problem["loc"])
+            old = " (rows of an older layout have `messages`: distill again)" if "messages" in record else ""
+            raise UserError(f"{file}, row {number}: {problem['msg']} at {where}{old}") from None
+        if [m["role"] for m in row.completion] != ["assistant"] or not row.prompt \
+                or row.prompt[-1]["role"] != "user":
+            raise UserError(f"{file}, row {number}: the prompt must end with a user's turn, the completion is "
+                            "one assistant's")
         rows.append(row)
     return rows
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    """All records of a Parquet file, read into memory: no copy is left in a cache of other people's."""
+    from datasets import Dataset, disable_progress_bars
+
+    disable_progress_bars()
+    try:
+        records: list[dict[str, Any]] = Dataset.from_parquet(str(file), keep_in_memory=True).to_list()
+    except Exception as e:  # pyarrow's and datasets' own, of many kinds
+        raise UserError(f"{file} is not readable Parquet ({first_line(e)})") from None
+    return records

@@ -1,0 +1,1 @@
+"""Systems: each file is one way to work on a question, with one ``solve``."""
