@@ -7,10 +7,10 @@ from collections import OrderedDict
 from pathlib import Path
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
-from pandora_train.box.schema import schema_text
+from pandora_train.box.schema import Schema, schema_of, schema_text
 from pandora_train.records import DatabaseKnowledge, GraphKnowledge, Knowledge, TableKnowledge
 
-__all__ = ["Box", "BoxSet", "ForeignKey", "boxes_for", "identifier", "schema_text"]
+__all__ = ["Box", "BoxSet", "ForeignKey", "Schema", "boxes_for", "identifier", "schema_of", "schema_text"]
 
 KEPT = 64
 _cache: OrderedDict[object, BoxSet] = OrderedDict()

@@ -49,13 +49,19 @@ def encode_rows(rows: Sequence[SftRow], tokenizer: Any, max_tokens: int) -> tupl
         elif completion != neutralise(completion):  # as text a literal, as tokens a turn's end
             counts["dropped: turn marker in the completion"] += 1
         else:
-            prompt, answer = encode(row.prompt, completion, tokenizer)
-            if len(prompt) + len(answer) > max_tokens:
+            sample = sample_of(row, tokenizer)
+            if len(sample.tokens) <= max_tokens:
+                samples.append(sample)
+            else:
                 counts["dropped: too long"] += 1
-                continue
-            samples.append(Sample(row.id, f"{row.benchmark}/{row.group}", (*prompt, *answer),
-                                  (False,) * len(prompt) + (True,) * len(answer)))
     return samples, counts
+
+
+def sample_of(row: SftRow, tokenizer: Any) -> Sample:
+    """One row's tokens; see :func:`encode`."""
+    prompt, answer = encode(row.prompt, row.completion[0]["content"], tokenizer)
+    return Sample(row.id, f"{row.benchmark}/{row.group}", (*prompt, *answer),
+                  (False,) * len(prompt) + (True,) * len(answer))
 
 
 def encode(messages: Sequence[Message], completion: str, tokenizer: Any) -> tuple[list[int], list[int]]:

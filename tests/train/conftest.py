@@ -39,6 +39,19 @@ def conversation(group: str, n: int, corrected: bool = False) -> list[dict[str, 
     return messages
 
 
+def row_of(group: str, n: int, corrected: bool = False, id: str = "r") -> Any:
+    """A :func:`conversation` as a typed row."""
+    from pandora_train.rows import SftRow
+
+    return SftRow.model_validate({"id": id, "benchmark": "files", "group": group,
+                                  **prompt_and_completion(conversation(group, n, corrected))})
+
+
+def prompt_and_completion(messages: list[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
+    """A conversation as the columns of a row."""
+    return {"prompt": messages[:-1], "completion": messages[-1:]}
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Tiny products gain nothing from threads that wait for each other."""
@@ -92,7 +105,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Pa
 def write_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def write(count: int = 12, **replace: Any) -> Path:
         rows = [{"id": f"r{n}", "benchmark": "files", "group": ["shop", "zoo"][n % 2],
-                 "messages": conversation(["shop", "zoo"][n % 2], n, corrected=n % 5 == 0)} | replace
+                 **prompt_and_completion(conversation(["shop", "zoo"][n % 2], n, corrected=n % 5 == 0))} | replace
                 for n in range(count)]
         file = tmp_path_factory.mktemp("rows") / "train.parquet"
         pq.write_table(pa.Table.from_pylist(rows), file)

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 
 from pandora_train.train.attention import BRANCHES, FLEX, block_mask, register
 from pandora_train.train.base import trainable
-from pandora_train.train.encode import Sample, encode
+from pandora_train.train.encode import Sample, sample_of
 from pandora_train.train.loss import AnswerLoss
 from pandora_train.train.tree import build_tree
 
-from .conftest import conversation, tiny_model
+from .conftest import row_of, tiny_model
 
 TOLERANCE = 1e-5
 
@@ -24,8 +24,7 @@ def samples(tokenizer: Any) -> list[Sample]:
     made = []
     for n in range(9):
         group = ["shop", "zoo"][n // 5]
-        tokens, marks = encode(conversation(group, 7 * n, corrected=n % 4 == 1), tokenizer)
-        made.append(Sample(str(n), group, tuple(tokens), tuple(marks)))
+        made.append(sample_of(row_of(group, 7 * n, corrected=n % 4 == 1, id=str(n)), tokenizer))
     return made
 
 
@@ -190,8 +189,7 @@ def test_exact_on_the_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
     if folder is None:
         pytest.skip("Qwen2.5-Coder-0.5B is not assembled here (pandora doctor)")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    encoded = [encode(conversation("shop", 7 * n), tokenizer) for n in range(2)]
-    rows = [Sample(str(n), "g", tuple(t), tuple(m)) for n, (t, m) in enumerate(encoded)]
+    rows = [sample_of(row_of("shop", 7 * n, id=str(n)), tokenizer) for n in range(2)]
     model = with_lora(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), 0.02)
     rows32, ours32 = row_by_row(model, rows, "sdpa"), ours(model, [rows], True)
     monkeypatch.setattr(Qwen2RMSNorm, "forward", lambda self, x: self.weight * (

@@ -12,14 +12,15 @@ import torch
 
 from pandora_train.config import load
 from pandora_train.errors import UserError
-from pandora_train.prompt import PromptConfig, Question, build
+from pandora_train.prompt import PromptConfig, Question, lay_out
+from pandora_train.rows import SftRow
 from pandora_train.sources import knowledge_for
 from pandora_train.train import TrainConfig, train
 from pandora_train.train.base import load_adapted, trainable
-from pandora_train.train.encode import encode
+from pandora_train.train.encode import sample_of
 from pandora_train.train.execution import questions, right_answers
 from pandora_train.train.loss import AnswerLoss, use_tree_attention
-from pandora_train.train.tree import Sample, build_tree
+from pandora_train.train.tree import build_tree
 
 QUESTION, REPLY = "How many towns?", "```python\nresult = [[len(towns)]]\n```"
 
@@ -35,16 +36,17 @@ def config(tmp_path: Path, model_folder: Path) -> TrainConfig:
 
 
 def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: Path, tokenizer: Any) -> None:
-    from pandora_train.box import boxes_for
+    from pandora_train.box import boxes_for, schema_of
 
     assert config.execution is not None
     model = load_adapted(config.model, config, torch.device("cpu"))
     asked = questions(config.execution)
-    assert right_answers(model, tokenizer, config.execution, asked) == 0
+    assert right_answers(model, tokenizer, config.execution, PromptConfig().settings(), asked) == 0
     boxes = boxes_for(knowledge_for(str(tmp_path / "towns.csv")))
-    prompt = build(Question(QUESTION), boxes, [], PromptConfig(), lambda _: 0)
-    tokens, marks = encode([*prompt.messages(), {"role": "assistant", "content": REPLY}], tokenizer)
-    tree = build_tree([Sample("1", "g", tuple(tokens), tuple(marks))])
+    prompt = lay_out(PromptConfig(), schema_of(boxes), Question(QUESTION), [], lambda _: 0)
+    row = SftRow(id="1", benchmark="files", group="g", prompt=tuple(prompt.messages()),
+                 completion=({"role": "assistant", "content": REPLY},))
+    tree = build_tree([sample_of(row, tokenizer)])
     optimizer = torch.optim.AdamW(trainable(model), lr=2e-2)
     use_tree_attention(model.get_base_model(), torch.device("cpu"))
     for _ in range(120):
@@ -54,7 +56,7 @@ def test_accuracy_follows_what_the_student_knows(config: TrainConfig, tmp_path: 
         optimizer.step()
         if float(loss.detach()) < 0.02:
             break
-    assert right_answers(model, tokenizer, config.execution, asked) == 1
+    assert right_answers(model, tokenizer, config.execution, PromptConfig().settings(), asked) == 1
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

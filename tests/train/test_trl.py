@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from pandora_train.rows import read_rows
 from pandora_train.train.encode import encode_rows
 from pandora_train.train.export import export_llama_factory
 from pandora_train.train.loss import AnswerLoss, use_tree_attention
-from pandora_train.train.rows import read_rows
 from pandora_train.train.tree import build_tree
 
 trl = pytest.importorskip("trl")
@@ -33,7 +33,7 @@ def trl_rows(tmp_path_factory: pytest.TempPathFactory, model_folder: Path, write
     data = load_dataset("parquet", data_files=str(file), split="train", cache_dir=str(out / "cache"))
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     tokenizer.chat_template = trl.chat_template_utils.qwen2_5_chat_template
-    arguments = trl.SFTConfig(output_dir=str(out), assistant_only_loss=True, max_length=None, report_to=[],
+    arguments = trl.SFTConfig(output_dir=str(out), max_length=None, report_to=[],
                               use_cpu=True, bf16=False)
     trainer = trl.SFTTrainer(model=str(model_folder), args=arguments, train_dataset=data,
                              processing_class=tokenizer)
@@ -86,4 +86,4 @@ def test_llama_factory_export(write_rows: Callable[..., Path], tmp_path: Path) -
     for line, row in zip(lines, read_rows(file), strict=True):
         turns = [(m[info["tags"]["role_tag"]], m[info["tags"]["content_tag"]])
                  for m in line[info["columns"]["messages"]]]
-        assert turns == [(t.role, t.content) for t in row.messages]
+        assert turns == [(m["role"], m["content"]) for m in (*row.prompt, *row.completion)]
