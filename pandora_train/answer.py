@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pandora_train.box import boxes_for
+from pandora_train.box import BoxSet, boxes_for
 from pandora_train.box.schema import schema_of
 from pandora_train.errors import GoldError, MachineryError, ReadingError, UserError, first_line
 from pandora_train.ground import Grounder

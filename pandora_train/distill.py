@@ -23,7 +23,7 @@ from pandora_train.llm.weights import resolve
 from pandora_train.memory import Entry, normal_question, read_entries
 from pandora_train.prompt import Demonstration, PromptConfig, Question, TokenCount, lay_out, write_reply
 from pandora_train.records import Benchmark, PromptSettings, Record, content_id
-from pandora_train.retrieval import RetrievalConfig, Retriever
+from pandora_train.retrieval import Query, RetrievalConfig, Retriever
 from pandora_train.rows import HELD_OUT, SETTINGS, TRAIN, SftRow, write_rows
 from pandora_train.runs import Run, progress, write_json, write_text
 from pandora_train.setup import BOUND, refuse_other
@@ -172,7 +172,8 @@ def _demonstrations(entries: list[Entry], config: DistillConfig) -> Callable[[En
         return lambda entry: []
     shown = [e for e in entries if not _held(e.group, config)]  # what is held out demonstrates nothing
     retriever = Retriever(shown, open_encoder(config.encoder))
-    return lambda entry: retriever.for_entry(entry, config.retrieval)
+    return lambda e: retriever.demonstrations(Query(e.id, e.question, e.benchmark, e.program_id),
+                                              config.retrieval)
 
 
 def row_of(entry: Entry, demonstrations: list[Demonstration], config: PromptConfig,

@@ -17,7 +17,7 @@ from pandora_train.ground import Grounder, RelationsConfig
 from pandora_train.llm import LLM, Identity, LLMConfig, open_llm
 from pandora_train.memory import Entry
 from pandora_train.records import PromptSettings, content_id
-from pandora_train.retrieval import RetrievalConfig, Retriever, open_retriever
+from pandora_train.retrieval import Query, RetrievalConfig, Retriever, open_retriever
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.systems.pandora import AgentConfig, Pandora
 
@@ -62,7 +62,7 @@ class Setup:
         self.identity: Identity = llm.identity()
         self.answerer = Answerer(
             Pandora(llm, sandbox, config.agent), sandbox, config.agent.prompt, config.grounder(),
-            (lambda e: retriever.demonstrations(e, config.retrieval)) if retriever else lambda e: ())
+            (lambda e: retriever.demonstrations(Query.of(e), config.retrieval)) if retriever else lambda e: ())
 
 
 @contextmanager

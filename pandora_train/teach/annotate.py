@@ -19,7 +19,7 @@ from pandora_train.errors import MachineryError, UserError
 from pandora_train.leakage import program_id
 from pandora_train.memory import Entry, Turn
 from pandora_train.records import Example, PromptSettings, Record, Step, Trajectory
-from pandora_train.retrieval import Retriever
+from pandora_train.retrieval import Query, Retriever
 from pandora_train.runs import Run, write_json
 from pandora_train.sandbox import Sandbox
 from pandora_train.sandbox.protocol import Runner
@@ -155,8 +155,8 @@ def _ask(config: AnnotateConfig, run: Run, examples: Sequence[Example]) -> dict[
         first = {e.id for e in databases}
         entries = [e for e in _kept(run) if e.id in first]
         if entries:
-            retriever = Retriever(entries, open_encoder(config.encoder), run.path)
-            answerer.demonstrations = lambda e: retriever.demonstrations(e, config.retrieval)
+            retriever = Retriever(entries, open_encoder(config.encoder))
+            answerer.demonstrations = lambda e: retriever.demonstrations(Query.of(e), config.retrieval)
         return unfinished | _each(config, run, "tables and graphs", others,
                                   lambda e: answerer(e, teach=True), judge)
 

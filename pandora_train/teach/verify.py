@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from pandora_train.box.box import BoxSet
-from pandora_train.metrics import gold_rows, is_right
+from pandora_train.metrics import is_right
 from pandora_train.metrics.spider import ex_match, is_ordered, prepare_sql
 from pandora_train.metrics.sqlrun import POOL, Cells
 from pandora_train.metrics.ties import cuts_equals, is_unstable, tie_match
 from pandora_train.records import Example, Execution
 from pandora_train.sandbox.protocol import Runner
-from pandora_train.teach.compile.program import Compiled
 from pandora_train.teach.perturb import Changed, changed, stored
 
 VerdictStatus = Literal["verified", "unchecked", "order_dependent", "empty", "wrong", "failed",
@@ -37,14 +36,13 @@ class Verdict:
     cause: str = ""
 
 
-def verify(example: Example, boxes: BoxSet, compiled: Compiled, runner: Runner) -> Verdict:
-    """Run ``compiled`` over ``boxes`` and compare with gold, then again on changed data.
+def verify(example: Example, boxes: BoxSet, code: str, execution: Execution, gold: Cells | None,
+           runner: Runner) -> Verdict:
+    """Compare what ``code`` gave over ``boxes`` with gold, then run it again on changed data.
 
-    Only SQL labels over a database can be run on changed data; others that give gold are ``unchecked``.
-    Raises :class:`~pandora_train.errors.UserError` when the example's gold SQL gives no result.
+    ``gold``: rows of the gold SQL, where that decides. Only SQL labels over a database can be run on changed
+    data; others that give gold are ``unchecked``.
     """
-    gold = gold_rows(example)
-    execution = runner.run(boxes, compiled.code)
     if execution.rows is None:
         return Verdict("failed", _failure(execution))
     right = is_right(example, execution.rows, gold)
@@ -58,11 +56,10 @@ def verify(example: Example, boxes: BoxSet, compiled: Compiled, runner: Runner) 
         return Verdict("order_dependent", "" if right else "another order of equals than gold's")
     if not has_values(gold):
         return Verdict("empty", "gold has no values")
-    return on_changed_data(path, sql, gold, boxes, compiled, runner)
+    return on_changed_data(path, sql, gold, boxes, code, runner)
 
 
-def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, compiled: Compiled,
-                    runner: Runner) -> Verdict:
+def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str, runner: Runner) -> Verdict:
     """Compare program and label over changed databases until enough results are informative."""
     tables, literals = mentions(sql, path)
     informative = 0
@@ -73,7 +70,7 @@ def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, compiled: C
             if result.rows is None or not has_values(result.rows) or ex_match(gold, result.rows,
                                                                               is_ordered(sql), typed=True):
                 continue
-            execution = runner.run(data.boxes, compiled.code)
+            execution = runner.run(data.boxes, code)
             agrees = _agrees(data, sql, result.rows, execution)
             if agrees is False:
                 return Verdict("differs_on_changed_data", _failure(execution) or f"changed data {seed}")
