@@ -5,6 +5,7 @@ Matrix products in numpy are enough up to some 10^6 entries (``scripts/bench_mem
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections import defaultdict
@@ -181,5 +182,6 @@ def _store(file: Path, keys: npt.NDArray[np.bytes_], vectors: Vectors) -> None:
         np.savez(temporary, keys=keys, vectors=vectors)
         temporary.replace(file)
     except OSError as e:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         warnings.warn(f"embeddings are not kept ({e.strerror}): {file}", stacklevel=2)

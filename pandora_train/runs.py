@@ -7,6 +7,7 @@ refused, since old and new samples would not be comparable. Only :data:`PASSING`
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -26,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from pandora_train.config import Config, dump, home
 from pandora_train.errors import UserError
+from pandora_train.records import VERSION
 
 R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
@@ -176,19 +178,35 @@ def _cut_unfinished(path: Path) -> None:
 def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
     """Yield the records of a JSONL file, that may be growing: an unfinished last line is left.
 
-    Raises :class:`UserError` with the line number when another line cannot be read.
+    Raises :class:`UserError` with the line number when another line cannot be read, and for records that another
+    version of the layout wrote.
     """
     if not path.exists():
         return
     data = path.read_bytes()
     data = data[: data.rfind(b"\n") + 1]
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
-            yield kind.model_validate_json(line)
+            record = kind.model_validate_json(line)
+            if getattr(record, "version", VERSION) == VERSION:
+                yield record
+                continue
+            problem = ""
         except ValidationError as e:
-            problem = e.errors()[0]
-            raise UserError(f"{path}, line {number}: {problem['msg']} at "
-                            f"{'.'.join(str(p) for p in problem['loc']) or 'top level'}") from None
+            first = e.errors()[0]
+            problem = f"{first['msg']} at {'.'.join(str(p) for p in first['loc']) or 'top level'}"
+        _refuse_version(path, line)
+        raise UserError(f"{path}, line {number}: {problem}")
+
+
+def _refuse_version(path: Path, line: bytes) -> None:
+    """Raise :class:`UserError` where a record says that another version of the layout wrote it."""
+    with contextlib.suppress(ValueError):
+        record = json.loads(line)
+        version = record.get("version", VERSION) if isinstance(record, dict) else VERSION
+        if version != VERSION:
+            raise UserError(f"{path} was written by version {version} of the layout, this is {VERSION}: make it "
+                            "anew")
 
 
 def write_text(path: Path, text: str) -> None:

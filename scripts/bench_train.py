@@ -37,10 +37,6 @@ SHAPES = {  # Qwen2.5-Coder: hidden, intermediate, layers, heads, key-value head
     "1.5b": (1536, 8960, 28, 12, 2, True),
     "7b": (3584, 18944, 28, 28, 4, False),
 }
-MARKED_CHATML = (  # for tokenizers whose template trl cannot mark itself (SmolLM2)
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' }}{% if m['role'] == 'assistant' %}"
-    "{% generation %}{{ m['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\\n' }}{% else %}"
-    "{{ m['content'] + '<|im_end|>\\n' }}{% endif %}{% endfor %}")
 Row = dict[str, Any]
 
 
@@ -109,8 +105,8 @@ def _precision(arguments: argparse.Namespace) -> str:
 
 def spider_rows(folder: Path, databases: int, per_database: int) -> list[Row]:
     """SFT rows of Spider's training questions, answers by the label compiler; ``databases`` of even size."""
-    from pandora_train.box import boxes_for
-    from pandora_train.prompt import PromptConfig, Question, build, write_reply
+    from pandora_train.box import boxes_for, schema_of
+    from pandora_train.prompt import PromptConfig, Question, lay_out, write_reply
     from pandora_train.sources import DataConfig, load
     from pandora_train.teach.compile import Unsupported, compile_label
 
@@ -124,10 +120,11 @@ def spider_rows(folder: Path, databases: int, per_database: int) -> list[Row]:
             boxes = boxes_for(example.knowledge)
             with contextlib.suppress(Unsupported):
                 compiled = compile_label(example, boxes)
-                prompt = build(Question(example.question), boxes, [], PromptConfig(), lambda _: 0)
+                prompt = lay_out(PromptConfig(), schema_of(boxes), Question(example.question), [], lambda _: 0)
                 reply = write_reply(compiled.reasoning, compiled.code, "fenced")
-                made.append({"id": example.id, "benchmark": "spider", "group": name, "messages": [
-                    *prompt.messages(), {"role": "assistant", "content": reply}]})
+                made.append({"id": example.id, "benchmark": "spider", "group": name,
+                             "prompt": prompt.messages(),
+                             "completion": [{"role": "assistant", "content": reply}]})
             if len(made) == per_database:
                 break
         if len(made) == per_database:
@@ -243,14 +240,14 @@ def _base(arguments: argparse.Namespace) -> tuple[str, str]:
 def _ours(arguments: argparse.Namespace) -> dict[str, float]:
     from accelerate import Accelerator
 
+    from pandora_train.rows import read_rows
     from pandora_train.train import TrainConfig
     from pandora_train.train.base import load_adapted, load_tokenizer
     from pandora_train.train.checkpoint import Position
     from pandora_train.train.encode import encode_rows
     from pandora_train.train.loop import Loop
     from pandora_train.train.plan import micro_batches
-    from pandora_train.train.rows import read_rows
-    from pandora_train.train.track import Tracker
+        from pandora_train.train.track import Tracker
     from pandora_train.train.tree import build_tree
 
     folder, tokenizer_folder = _base(arguments)
@@ -288,7 +285,6 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     from peft import LoraConfig
     from transformers import AutoTokenizer, TrainerCallback
     from trl import SFTConfig, SFTTrainer
-    from trl.chat_template_utils import get_training_chat_template
 
     from pandora_train.train.config import LINEAR
 
@@ -299,14 +295,10 @@ def _trl(arguments: argparse.Namespace, packing: bool) -> dict[str, float]:
     rows_each = 1 if packing or arguments.device == "cpu" else min(8, batch)
     attention = "eager" if bf16 and arguments.device == "cpu" and not packing else "sdpa"
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    try:
-        get_training_chat_template(tokenizer)
-    except ValueError:
-        tokenizer.chat_template = MARKED_CHATML
     with tempfile.TemporaryDirectory() as out:
         options = SFTConfig(
             output_dir=out, report_to=[], save_strategy="no", logging_steps=1, num_train_epochs=2,
-            assistant_only_loss=True, learning_rate=2e-4, bf16=bf16, use_cpu=arguments.device == "cpu",
+            learning_rate=2e-4, bf16=bf16, use_cpu=arguments.device == "cpu",
             gradient_checkpointing=False, dataloader_pin_memory=False, packing=packing,
             max_length=arguments.micro_tokens if packing else 4096,
             per_device_train_batch_size=rows_each,

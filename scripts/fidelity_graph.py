@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 from graph_reference import Evaluator, Triples, parse
 
-from pandora_train.box import schema_text
+from pandora_train.box import schema_of, schema_text
 from pandora_train.box.box import BoxSet
 from pandora_train.box.graph import boxes_of
 from pandora_train.box.relations import RelationFilter
@@ -187,16 +187,15 @@ def _size(sets: Sequence[BoxSet]) -> dict[str, float]:
     return {"boxes": round(sum(len(s.boxes) for s in sets) / count, 1),
             "columns": round(sum(len(b.frame.columns) for s in sets for b in s) / count, 1),
             "rows": round(sum(len(b.frame) for s in sets for b in s) / count, 1),
-            "schema_tokens": round(sum(len(schema_text(s)) for s in sets) / count / 4)}
+            "schema_tokens": round(sum(len(schema_text(schema_of(s))) for s in sets) / count / 4)}
 
 
 def filtered(forms: Sequence[Form], graph: Graph, names: Names, store: str) -> list[dict[str, Any]]:
     """How many of the forms that reach gold unfiltered still do with the ``n`` relations nearest to the
     question, and how large the BOXes are then."""
-    from pandora_train.memory import SentenceEncoder
+    from pandora_train.encoder import EMBEDDED, open_encoder
 
-    encoder = SentenceEncoder()
-    choose = RelationFilter(lambda texts: encoder(texts))
+    choose = RelationFilter(open_encoder(EMBEDDED))
     kept = [f for f in forms if compiled(f, boxes_of(graph, f.topics, f.hops), graph, names) == f.gold]
     ranked = {f.id: [n for n, _ in choose.ranked(graph, f.topics, f.hops, f.question)] for f in kept}
     found = []

@@ -59,7 +59,8 @@ def _outcome(example: Example, runner: Sandbox) -> Outcome:
         return Outcome(example, "unsupported" if _executes(example) else "gold_fails", str(e))
     compile_ms = (time.thread_time() - start) * 1000
     try:
-        verdict = verify(example, boxes, program, runner)
+        gold = gold_rows(example)
+        verdict = verify(example, boxes, program.code, runner.run(boxes, program.code), gold, runner)
     except UserError as e:
         return Outcome(example, "gold_fails", str(e), compile_ms)
     return Outcome(example, verdict.status, verdict.cause, compile_ms)

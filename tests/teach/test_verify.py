@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlite_boxes import boxes_of, write
 
+from pandora_train.metrics import gold_rows
 from pandora_train.records import DatabaseKnowledge, Example, Gold
 from pandora_train.sandbox import Sandbox
-from pandora_train.teach.compile import Compiled
 from pandora_train.teach.compile.sql import compile_sql
 from pandora_train.teach.verify import Verdict, mentions, verify
 
@@ -39,8 +39,8 @@ def judged(path: Path, sql: str, runner: Sandbox, code: str = "") -> Verdict:
     example = Example(id=sql, benchmark="spider", split="train", question="?", group="music",
                       knowledge=DatabaseKnowledge(path=str(path), db_id="music"),
                       gold=Gold(language="sql", program=sql))
-    program = Compiled("1. Lucky.", code) if code else compile_sql(sql, boxes)
-    return verify(example, boxes, program, runner)
+    code = code or compile_sql(sql, boxes).code
+    return verify(example, boxes, code, runner.run(boxes, code), gold_rows(example), runner)
 
 
 @pytest.mark.parametrize("sql", [

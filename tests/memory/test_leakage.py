@@ -3,7 +3,9 @@
 import pytest
 
 from pandora_train.leakage import Reserved, program_id
-from pandora_train.memory import Entry, RetrievalConfig, Turn, open_memory
+from pandora_train.box import Schema
+from pandora_train.memory import Entry, Turn
+from pandora_train.retrieval import RetrievalConfig, open_retriever
 from pandora_train.records import DatabaseKnowledge, Example, Gold
 from pandora_train.runs import append_line
 
@@ -15,7 +17,7 @@ def example(id="e1", question="How many boats?", group="harbour", benchmark="spi
 
 
 def entry(id="m1", question="Another one?", group="farm", benchmark="spider", program_id=""):
-    return Entry(id=id, benchmark=benchmark, group=group, question=question, boxes="t = ...",
+    return Entry(id=id, benchmark=benchmark, group=group, question=question, boxes=Schema(boxes=()),
                  turns=(Turn(reasoning="1. a", code="result = 1"),), program_id=program_id)
 
 
@@ -49,11 +51,13 @@ def test_graph_forms_leak_over_topics_and_topics_may_be_shared():
 def test_memory_leaves_leaking_entries_out(tmp_path, monkeypatch):
     import numpy as np
 
-    from pandora_train import memory as module
+    monkeypatch.setenv("PANDORA_HOME", str(tmp_path / "home"))
 
-    monkeypatch.setattr(module.SentenceEncoder, "__call__", lambda self, texts: np.ones((len(texts), 2), np.float32))
+    def encoder(texts):
+        return np.ones((len(texts), 2), np.float32)
+
+    encoder.name = "ones"
     for e in (entry("m1"), entry("m2", group="harbour", question="Third?")):
         append_line(tmp_path / "memory.jsonl", e.model_dump_json())
-    config = RetrievalConfig(memory=str(tmp_path), k=2)
-    memory = open_memory(config, Reserved([example()]).shares)
-    assert [e.id for e in memory.entries] == ["m1"]
+    config = RetrievalConfig(memory=str(tmp_path), k=3)
+    assert [e.id for e in open_retriever(config, encoder, Reserved([example()]).shares).entries] == ["m1"]
