@@ -1,8 +1,10 @@
 """For all tests: hypothesis without a deadline, since a busy machine is no failure of the code; W&B's offline files."""
 
+import importlib.util
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,22 @@ settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
 BLOCK, HEADER = 32768, 7
+
+
+def _load_faults() -> Any:
+    """``tests/faults/server.py``, which also runs alone, as a module."""
+    spec = importlib.util.spec_from_file_location("faults_server", Path(__file__).parent / "faults" / "server.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fault_server() -> Iterator[Callable[..., Any]]:
+    """Start fault servers with the arguments of ``FaultServer``; all end with the test."""
+    with ExitStack() as stack:
+        yield lambda *args, **kwargs: stack.enter_context(_load_faults().FaultServer(*args, **kwargs))
 
 
 @pytest.fixture

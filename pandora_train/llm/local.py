@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pandora_train.errors import MachineryError, PromptTooLong, UserError
+from pandora_train.errors import MachineryError, PromptTooLong, UserError, first_line
 from pandora_train.llm import weights
-from pandora_train.llm.backends import LLMConfig
+from pandora_train.llm.adapter import with_adapter
+from pandora_train.llm.config import LLMConfig
+from pandora_train.llm.identity import Identity, weights_identity
 from pandora_train.llm.protocol import Message, Reply
-from pandora_train.llm.tokens import load_tokenizer
+from pandora_train.llm.tokens import ChatTokenizer, chat_tokenizer, turn_end
 from pandora_train.records import Usage
 
 MIN_SHARED = 32
@@ -40,16 +42,22 @@ class LocalLLM:
 
     def __init__(self, config: LLMConfig) -> None:
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM
 
         path = weights.resolve(config.model)
         gpu = torch.cuda.is_available()
         self.name = f"{config.model}+{Path(config.adapter).name}" if config.adapter else config.model
         self._config = config
-        self._chat = load_tokenizer(config.tokenizer or config.model)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16 if gpu else torch.float32)
+        self._chat = _tokenizer(config)
+        try:
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16 if gpu else torch.float32)
+        except (OSError, ValueError, RuntimeError, SafetensorError) as e:  # cut files, LFS pointers
+            raise UserError(f"cannot load model '{config.model}': {first_line(e)}") from None
         if config.adapter:
-            model = _adapted(model, config.adapter, merge=not gpu)
+            model = with_adapter(model, config.adapter)
+            if not gpu:  # float32, where merging is exact to rounding and saves time
+                model = model.merge_and_unload()
         self._model: Any = model.to("cuda" if gpu else "cpu").eval()
         self._stop_ids = _stop_ids(self._model, self._chat.tokenizer)
         self._waiting: queue.Queue[_Call | None] = queue.Queue()
@@ -68,6 +76,10 @@ class LocalLLM:
         call = _Call(ids, sample, Future())
         self._waiting.put(call)
         return call.done.result()
+
+    def identity(self) -> Identity:
+        """Hashes of the weights on disk, taken when first asked for."""
+        return weights_identity(self.name, weights.resolve(self._config.model), self._config.adapter)
 
     def count_tokens(self, messages: list[Message]) -> int:
         """Exact."""
@@ -134,6 +146,14 @@ class LocalLLM:
         return Reply(text=text, finish="length" if end is None else "stop", usage=usage)
 
 
+def _tokenizer(config: LLMConfig) -> ChatTokenizer:
+    """The tokenizer named, else the adapter's own with the template it was trained on, else the model's."""
+    own = config.adapter and (Path(config.adapter) / "tokenizer_config.json").is_file()
+    if own and not config.tokenizer:
+        return ChatTokenizer(config.adapter)
+    return chat_tokenizer(config.tokenizer or config.model)
+
+
 def shared_prefix(rows: list[list[int]]) -> int:
     """Tokens that all ``rows`` begin with, at least one short of the shortest; 0 when not worth a pass."""
     if len(rows) < 2:
@@ -156,17 +176,11 @@ def _pad(rows: list[list[int]], prefix: int, pad: int) -> tuple[list[list[int]],
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    """End-of-turn tokens: the tokenizer's, and those that the model's own generation config names."""
+    """Ends of a turn: the chat template's, the tokenizer's, those that the model's generation config names.
+
+    A base model may name ``<|endoftext|>`` while its template, and so training, ends turns otherwise.
+    """
     named = model.generation_config.eos_token_id
-    ids = {tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])}
+    ids = {turn_end(tokenizer), tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])}
     return sorted(i for i in ids if i is not None)
 
-
-def _adapted(model: Any, adapter: str, merge: bool) -> Any:
-    """``model`` with a LoRA adapter; merged in float32, where that is exact to rounding and saves time."""
-    from peft import PeftModel
-
-    if not (Path(adapter) / "adapter_config.json").is_file():
-        raise UserError(f"{adapter} is no LoRA adapter: it has no adapter_config.json")
-    adapted = PeftModel.from_pretrained(model, adapter)
-    return adapted.merge_and_unload() if merge else adapted

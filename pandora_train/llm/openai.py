@@ -1,47 +1,89 @@
-"""Any OpenAI-compatible server: GPT, vLLM and the like, by the ``openai`` package."""
+"""Any OpenAI-compatible server: GPT, vLLM and the like.
+
+Whatever a server answers ends in a reply, in an error that concerns all questions (:class:`UserError`: key,
+model, quota, a field of the request), or in one question's (:class:`PromptTooLong`, :class:`MachineryError`).
+"""
 
 from __future__ import annotations
 
-import os
+import json
+import re
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pandora_train.errors import MachineryError, PromptTooLong, UserError
-from pandora_train.llm.backends import LLMConfig
+from pandora_train.llm.config import LLMConfig
+from pandora_train.llm.connect import OPENAI_KEY, QUOTA, Connection, Rejected
+from pandora_train.llm.fingerprint import who_answers
+from pandora_train.llm.identity import Identity
 from pandora_train.llm.protocol import Message, Reply
 from pandora_train.llm.tokens import estimate, find_tokenizer
 from pandora_train.records import Usage
 
+T = TypeVar("T")
 TOO_LONG = ("context length", "context_length", "context window", "maximum model length", "too long",
             "max_model_len", "longer than")
+FILTERED = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"}
+"""Codes of a request that a provider's policy refuses, as a model may refuse it."""
+ABORTED = {"abort", "error"}
+"""Ends of a reply that the server broke off."""
 
 
 class OpenAILLM:
-    """Chat completions; the client retries rate limits, server errors and broken connections."""
+    """Chat completions of one model on one server."""
 
     def __init__(self, config: LLMConfig) -> None:
-        import openai
-
-        key = os.environ.get(config.api_key_env, "")
-        if not key and not config.base_url.startswith("http://"):
-            raise UserError(f"no API key: set the environment variable {config.api_key_env}")
         self.name = config.model
+        self.connection = Connection(config)
         self._config = config
         self._tokenizer = find_tokenizer(config.model, config.tokenizer)
-        self._client = openai.OpenAI(api_key=key or "none", base_url=config.base_url or None,
-                                     timeout=config.timeout, max_retries=config.retries)
+        # OpenAI's newer models know only the new name of the limit, many other servers only the old one.
+        self._limit = "max_tokens" if config.base_url else "max_completion_tokens"
+        self._identity: Identity | None = None
+        self._identifying = threading.Lock()
 
     def chat(self, messages: list[Message], sample: int = 0) -> Reply:
-        """One completion; ``sample`` only tells the call cache repeated draws apart."""
+        """One completion; ``sample`` only tells the call store repeated draws apart."""
         began = time.monotonic()
+        request: dict[str, Any] = {} if self._config.temperature is None else {
+            "temperature": self._config.temperature}
+        request |= self._config.extra_body
         try:
-            done = self._client.chat.completions.create(**self._request(messages))
-        except Exception as e:
-            raise self._explained(e) from e
-        choice = done.choices[0]
-        usage = self._usage(done.usage, time.monotonic() - began)
-        return Reply(text=choice.message.content or "", usage=usage,
-                     finish="length" if choice.finish_reason == "length" else "stop")
+            reply, usage = self.complete(messages, _read_reply, self._config.max_tokens, **request)
+        except Rejected as e:
+            if not _filtered(e):
+                raise self._attributed(e, request, messages) from None
+            reply, usage = Reply(text="", finish="refused", refusal=e.text or "content_filter"), None
+        return reply.model_copy(update={"usage": self._usage(usage, time.monotonic() - began)})
+
+    def complete(self, messages: Sequence[Message], read: Callable[[bytes], T], max_tokens: int,
+                 **fields: Any) -> T:
+        """What ``read`` makes of a completion with these ``fields`` of the request.
+
+        Raises :class:`~pandora_train.llm.connect.Rejected` and :class:`MachineryError`. The name that the
+        server has for the token limit is learnt from its first refusal.
+        """
+        while True:
+            limit = self._limit
+            body = {"model": self._config.model, "messages": messages, limit: max_tokens, **fields}
+            try:
+                return self.connection.post(f"{self.connection.url}/chat/completions", body, read)
+            except Rejected as e:
+                if limit != "max_tokens" or not _wants_other_limit(e):
+                    raise
+                self._limit = "max_completion_tokens"
+
+    def identity(self) -> Identity:
+        """See :mod:`~pandora_train.llm.fingerprint`; asked for once."""
+        with self._identifying:
+            if self._identity is None:
+                try:
+                    self._identity = who_answers(self.name, self.connection, self.complete)
+                except Rejected as e:
+                    raise self._attributed(e, {}, []) from None
+            return self._identity
 
     def count_tokens(self, messages: list[Message]) -> int:
         """Exact with a local tokenizer (``llm.tokenizer``), else an upper estimate."""
@@ -51,50 +93,89 @@ class OpenAILLM:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
-
-    def _request(self, messages: list[Message]) -> dict[str, Any]:
-        # OpenAI's newer models know only the new name of the limit, many other servers only the old one.
-        limit = "max_tokens" if self._config.base_url else "max_completion_tokens"
-        request: dict[str, Any] = {"model": self._config.model, "messages": messages,
-                                   limit: self._config.max_tokens}
-        if self._config.temperature is not None:
-            request["temperature"] = self._config.temperature
-        if self._config.extra_body:
-            request["extra_body"] = self._config.extra_body
-        return request
+        self.connection.close()
 
     def _usage(self, usage: Any, seconds: float) -> Usage:
-        if usage is None:
-            return Usage(calls=1, seconds=seconds)
-        details = usage.prompt_tokens_details
-        cached = (details.cached_tokens or 0) if details else 0
+        """Cost of a call. A server that counts nothing, or nonsense, costs no reply."""
+        usage = usage if isinstance(usage, dict) else {}
+        details = usage.get("prompt_tokens_details")
+        prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+        cached = min(prompt, _count(details if isinstance(details, dict) else {}, "cached_tokens"))
         config = self._config
         price_cached = config.price_in if config.price_cached is None else config.price_cached
-        usd = ((usage.prompt_tokens - cached) * config.price_in + cached * price_cached
-               + usage.completion_tokens * config.price_out) / 1e6
-        return Usage(calls=1, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
-                     cached_tokens=cached, seconds=seconds, usd=usd)
+        usd = (prompt - cached) * config.price_in + cached * price_cached + completion * config.price_out
+        return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached,
+                     seconds=seconds, usd=usd / 1e6)
 
-    def _explained(self, error: Exception) -> Exception:
-        """What went wrong, attributed: to the user, to one prompt, or to the machinery."""
-        import openai
+    def _attributed(self, e: Rejected, request: dict[str, Any], messages: list[Message]) -> Exception:
+        """Whom a refused request concerns: the user and all questions, or this one."""
+        where = self.connection.where
+        if _too_long(e):
+            return PromptTooLong(f"the prompt does not fit {self.name}: {e.text}")
+        if e.status in (401, 403):
+            key = self._config.api_key_env or ("" if self._config.base_url else OPENAI_KEY)
+            return UserError(f"{where} refused the key in {key}: {e.text}" if key else
+                             f"{where} asks for a key (name its variable in llm.api_key_env): {e.text}")
+        if e.status == 402 or e.codes & QUOTA:
+            return UserError(f"{where}: the account's quota is used up: {e.text}")
+        if e.status == 404 or e.param == "model":
+            return UserError(f"{where} does not know the model '{self.name}': {e.text}")
+        if 300 <= e.status < 400:
+            return UserError(f"{where} redirects: give the address that it redirects to as llm.base_url")
+        field = _refused_field(e, [self._limit, *request], messages)
+        if field:
+            remedy = {"temperature": "set llm.temperature=null", "max_tokens": "set llm.max_tokens",
+                      "max_completion_tokens": "set llm.max_tokens"}.get(field, "change llm.extra_body")
+            return UserError(f"{where} refused the request's {field} ({remedy}): {e.text}")
+        return MachineryError(f"{where} refused this request (status {e.status}): {e.text}")
 
-        where, tries = self._config.base_url or "the OpenAI API", self._config.retries + 1
-        text = str(error).replace("\n", " ")[:400]
-        match error:
-            case openai.BadRequestError() if any(mark in text.lower() for mark in TOO_LONG):
-                return PromptTooLong(f"the prompt does not fit {self.name}: {text}")
-            case openai.AuthenticationError() | openai.PermissionDeniedError():
-                return UserError(f"{where} refused the key in {self._config.api_key_env}: {text}")
-            case openai.NotFoundError():
-                return UserError(f"{where} does not know the model '{self.name}': {text}")
-            case openai.RateLimitError() if error.code == "insufficient_quota":
-                return UserError(f"{where}: the account's quota is used up: {text}")
-            case openai.BadRequestError() | openai.UnprocessableEntityError():
-                return UserError(f"{where} refused the request: {text}")
-            case openai.APIConnectionError():
-                return MachineryError(f"{where} cannot be reached after {tries} tries: {text}")
-            case openai.APIError():
-                return MachineryError(f"{where} failed after {tries} tries: {text}")
-        return error
+
+def _read_reply(body: bytes) -> tuple[Reply, Any]:
+    """Reply, without its usage, and the usage object; a ``BROKEN`` error for a body of another shape."""
+    data = json.loads(body)
+    choice = data["choices"][0]
+    message, finish = choice["message"], choice.get("finish_reason")
+    text, refusal = message.get("content"), message.get("refusal")
+    if not isinstance(text, str | None) or not isinstance(refusal, str | None) or finish in ABORTED:
+        raise ValueError(f"content {text!r:.40}, finish_reason {finish!r:.40}")
+    text, refusal = _encodable(text or ""), _encodable(refusal or "")
+    if finish == "content_filter" or (refusal and not text):
+        return Reply(text=text, finish="refused", refusal=refusal or "content_filter"), data.get("usage")
+    return Reply(text=text, finish="length" if finish == "length" else "stop"), data.get("usage")
+
+
+def _encodable(text: str) -> str:
+    """``text`` without lone surrogates (JSON's ``\\ud800``), which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _count(usage: dict[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _filtered(e: Rejected) -> bool:
+    """A refusal of this prompt's content; OpenRouter gives 403, which otherwise means the key."""
+    return bool(e.codes & FILTERED) or (e.status == 403 and "flagged" in e.text.lower())
+
+
+def _too_long(e: Rejected) -> bool:
+    return e.status == 413 or (e.status in (400, 422) and any(mark in e.text.lower() for mark in TOO_LONG))
+
+
+def _wants_other_limit(e: Rejected) -> bool:
+    named = e.param == "max_tokens" and "unsupported_parameter" in e.codes
+    return e.status in (400, 422) and (named or ("max_completion_tokens" in e.text and not _too_long(e)))
+
+
+def _refused_field(e: Rejected, names: list[str], messages: list[Message]) -> str:
+    """The field of our request that the server refuses, if that is what it says.
+
+    Servers quote prompts in their errors: a word that stands in this prompt too proves nothing.
+    """
+    named = re.split(r"[.\[]", e.param)[0]
+    if named in names:
+        return named
+    said = " ".join(message["content"] for message in messages)
+    return next((name for name in names if len(name) > 3 and name not in said
+                 and re.search(rf"\b{re.escape(name)}\b", e.text)), "")

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
+from pandora_train.llm.identity import Identity
 from pandora_train.records import Record, Usage
 
 
@@ -17,10 +18,13 @@ class Message(TypedDict):
 
 
 class Reply(Record):
-    """What the model wrote. ``finish`` is ``length`` when the reply was cut at its token limit."""
+    """What the model wrote, and how it ended."""
 
     text: str
-    finish: Literal["stop", "length"] = "stop"
+    finish: Literal["stop", "length", "refused"] = "stop"
+    """``length``: cut at its token limit; ``refused``: by the model's policy or the provider's filter."""
+    refusal: str = ""
+    """What the model or provider said, where it refused."""
     usage: Usage = Usage()
 
 
@@ -33,9 +37,13 @@ class LLM(Protocol):
         """One reply to ``messages``. ``sample`` numbers repeated draws at temperature above 0.
 
         Raises :class:`~pandora_train.errors.PromptTooLong` for one sample's prompt, another
-        :class:`~pandora_train.errors.UserError` for what the user can fix (no key, unknown model) and
-        :class:`~pandora_train.errors.MachineryError` when the model stays out of reach after retries.
+        :class:`~pandora_train.errors.UserError` for what concerns all questions (no key, unknown model) and
+        :class:`~pandora_train.errors.MachineryError` when this question got no whole reply after retries.
         """
+        ...
+
+    def identity(self) -> Identity:
+        """Who answers. Asked of a server once; raises as :meth:`chat` does."""
         ...
 
     def count_tokens(self, messages: list[Message]) -> int:

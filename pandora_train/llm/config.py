@@ -1,4 +1,4 @@
-"""Which model answers: its config, and the one place that opens it."""
+"""Which model answers, and how it is asked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError
-from pandora_train.llm.protocol import LLM
 
 
 class LLMConfig(Config):
@@ -25,8 +23,9 @@ class LLMConfig(Config):
     an upper estimate."""
     base_url: str = ""
     """Server, such as ``http://127.0.0.1:8000/v1``; empty: OpenAI's own."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key; a server of your own needs none."""
+    api_key_env: str = ""
+    """Environment variable that holds the key for ``base_url``, which is sent to that host alone, and
+    unencrypted (http) only to this machine; empty: OPENAI_API_KEY for OpenAI's own, no key for others."""
     temperature: float | None = Field(default=0.0, ge=0)
     """0 is greedy; null leaves it out, for models that refuse it."""
     max_tokens: int = Field(default=512, gt=0)
@@ -36,7 +35,10 @@ class LLMConfig(Config):
     timeout: float = Field(default=600.0, gt=0)
     """Seconds for one call; a busy CPU server needs minutes."""
     retries: int = Field(default=6, ge=0)
-    """Further tries after a rate limit, a server error or a broken connection, with growing pauses."""
+    """Further tries after a rate limit, a server error, a broken answer or connection."""
+    pause: float = Field(default=0.5, ge=0)
+    """Seconds before the first further try; each later one waits twice as long, up to 16 times this. A
+    server that says how long to wait is obeyed."""
     cache: bool | None = None
     """Keep each reply on disk and never pay for it twice. null: yes for a remote API; no for scripts, own
     weights and ``http://`` servers, where other weights can appear under the same name."""
@@ -52,35 +54,3 @@ class LLMConfig(Config):
     """``transformers``: most prompts generated together."""
     extra_body: dict[str, Any] = {}
     """Further fields of the request, such as ``top_p``, ``seed`` or ``chat_template_kwargs``."""
-
-
-def open_llm(config: LLMConfig) -> LLM:
-    """The model ``config`` describes, with the call cache around it where that is on.
-
-    Raises :class:`UserError` when something is missing: the model's name, a key, weights, the script.
-    """
-    if config.kind == "scripted":
-        from pandora_train.llm.scripted import ScriptedLLM
-
-        if not config.script:
-            raise UserError("a scripted model needs llm.script, a JSONL file with one reply a line")
-        llm: LLM = ScriptedLLM.from_file(config.script)
-    elif not config.model:
-        raise UserError("llm.model is empty: name the model on the server, or a model id for transformers")
-    elif config.kind == "openai":
-        if config.adapter:
-            raise UserError("llm.adapter works with kind=transformers; a vLLM server serves an adapter under "
-                            "its own name: give that as llm.model")
-        from pandora_train.llm.openai import OpenAILLM
-
-        llm = OpenAILLM(config)
-    else:
-        from pandora_train.llm.local import LocalLLM
-
-        llm = LocalLLM(config)
-    remote = config.kind == "openai" and not config.base_url.startswith("http://")
-    if remote if config.cache is None else config.cache:
-        from pandora_train.llm.cache import CachedLLM
-
-        return CachedLLM(llm, config)
-    return llm
