@@ -12,12 +12,11 @@ from pathlib import Path
 
 from pandora_train.box import boxes_for
 from pandora_train.box.box import BoxSet
+from pandora_train.compile import Unsupported, compile_label
 from pandora_train.errors import UserError
 from pandora_train.evaluate.errors import Diagnosis, diagnose
 from pandora_train.records import Example, Trajectory
 from pandora_train.runs import write_text
-from pandora_train.teach.compile import compile_label
-from pandora_train.teach.compile.program import Unsupported
 
 
 def write_errors(folder: Path, samples: Sequence[Trajectory], schema: Callable[[Trajectory], str],

@@ -15,6 +15,7 @@ from pydantic import PositiveInt
 
 from pandora_train.agent import Agent, AgentConfig, shown_topics
 from pandora_train.box import boxes_for, schema_text
+from pandora_train.compile import Unsupported, compile_label
 from pandora_train.config import Config
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.ground import Grounder
@@ -28,7 +29,6 @@ from pandora_train.runs import Run, in_threads, write_json
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sandbox.protocol import Runner
 from pandora_train.sources import DataConfig, load
-from pandora_train.teach.compile import Unsupported, compile_label
 from pandora_train.teach.verify import verify
 
 
