@@ -31,11 +31,11 @@ import pandas as pd
 
 from pandora_train.box import boxes_for
 from pandora_train.box.box import Box, BoxSet
+from pandora_train.compile import Unsupported
+from pandora_train.compile.sql.query import compile_sql
 from pandora_train.records import DatabaseKnowledge
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sandbox.inside import cells
-from pandora_train.teach.compile.program import Unsupported
-from pandora_train.teach.compile.sql import compile_sql
 
 Run = Callable[[BoxSet, str], Any]
 GROUP_BY = "result = t.groupby('k')['x'].sum().reset_index()"

@@ -106,9 +106,9 @@ def _precision(arguments: argparse.Namespace) -> str:
 def spider_rows(folder: Path, databases: int, per_database: int) -> list[Row]:
     """SFT rows of Spider's training questions, answers by the label compiler; ``databases`` of even size."""
     from pandora_train.box import boxes_for, schema_of
+    from pandora_train.compile import Unsupported, compile_label
     from pandora_train.prompt import PromptConfig, Question, lay_out, write_reply
     from pandora_train.sources import DataConfig, load
-    from pandora_train.teach.compile import Unsupported, compile_label
 
     groups: dict[str, list[Any]] = defaultdict(list)
     for example in load(DataConfig(benchmark="spider", path=str(folder), split="train")):

@@ -28,9 +28,10 @@ from pandora_train.box.box import BoxSet
 from pandora_train.box.graph import boxes_of
 from pandora_train.box.relations import RelationFilter
 from pandora_train.box.store import Graph, open_graph
+from pandora_train.compile import Compiled, Unsupported
+from pandora_train.compile.graph.path import compile_path
+from pandora_train.compile.graph.sexpr import compile_sexpr
 from pandora_train.records import GraphKnowledge
-from pandora_train.teach.compile.graph import compile_path, compile_sexpr
-from pandora_train.teach.compile.program import Compiled, Unsupported
 
 LAYERS = ("explored", "all")
 FLOORS = {("grailqa", "explored"): 494, ("grailqa", "all"): 553, ("webqsp", "explored"): 562,

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pandora_train.box import boxes_for
+from pandora_train.compile import Unsupported, compile_label
 from pandora_train.errors import UserError
 from pandora_train.metrics import gold_rows
 from pandora_train.records import Example
 from pandora_train.runs import progress
 from pandora_train.sandbox import Sandbox
 from pandora_train.sources import DataConfig, load
-from pandora_train.teach.compile import Unsupported, compile_label
 from pandora_train.teach.verify import verify
 
 GIVES_GOLD = ("verified", "unchecked", "differs_on_changed_data", "empty", "order_dependent")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.box import boxes_for
+from pandora_train.compile import Unsupported, compile_label
 from pandora_train.metrics import is_right
 from pandora_train.records import Example
 from pandora_train.runs import progress
 from pandora_train.sandbox import Sandbox
 from pandora_train.sources import DataConfig, load
-from pandora_train.teach.compile import Unsupported, compile_label
 
 STAGES = ("programs", "parse", "run", "gold")
 

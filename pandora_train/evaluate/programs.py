@@ -16,13 +16,13 @@ import sqlglot
 from sqlglot import exp
 
 from pandora_train.records import Gold
+from pandora_train.sources.freebase import MID
 
 Schema = dict[str, tuple[str, ...]]
 """BOX name to its fields, as the prompt showed them."""
 
 _FRAME = re.compile(r"^\w+ = pd\.DataFrame\(")
 _RELATION = re.compile(r"(?<![\w./])(?:\w+\.)+\w+")
-_NODE = re.compile(r"^[mg]\.\w+$")
 _COUNT = frozenset({"count", "size", "nunique", "len", "value_counts", "shape"})
 _CALLS = {"sum": "sum", "mean": "mean", "max": "max", "min": "min", "idxmax": "max", "idxmin": "min",
           "nlargest": "max", "nsmallest": "min"} | dict.fromkeys(_COUNT, "count")
@@ -208,7 +208,7 @@ def _width(tree: exp.Expression) -> int | None:
 def _graph_profile(program: str) -> Profile:
     """Relations are domain.type.property, types are shorter, ``m.`` and ``g.`` mark nodes."""
     text = re.sub(r"https?://[^\s>]*/|\^\^\S+", "", program)
-    names = {n for n in _RELATION.findall(text) if not _NODE.match(n) and not n.replace(".", "").isdigit()}
+    names = {n for n in _RELATION.findall(text) if not MID.fullmatch(n) and not n.replace(".", "").isdigit()}
     words = {w.upper() for w in re.findall(r"[A-Za-z]+", text)}
     found = {"count"} & {w.lower() for w in words}
     if "ARGMAX" in words or re.search(r"ORDER BY DESC", text):

@@ -12,16 +12,15 @@ functions each time. Literals in quotes may hold spaces.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from pandora_train.sexpr import SExpression, parse_sexpr
+
 COMPARISONS = {"le": "<=", "ge": ">=", "lt": "<", "gt": ">"}
-_TOKEN = re.compile(r'\(|\)|(?:"[^"]*"|[^\s()"])+')
-Expression = str | list["Expression"]
 
 
 @dataclass(frozen=True)
@@ -97,31 +96,13 @@ def same_logical_form(a: str, b: str, ontology: Ontology) -> bool:
     if "@@UNKNOWN@@" in a or "@@UNKNOWN@@" in b:
         return False
     try:
-        first, second = _graph(parse(a), ontology), _graph(parse(b), ontology)
+        first, second = _graph(parse_sexpr(a), ontology), _graph(parse_sexpr(b), ontology)
     except (ValueError, IndexError, KeyError, TypeError, RecursionError):
         return False
     return isomorphic(first, second)
 
 
-def parse(text: str) -> Expression:
-    """An s-expression as nested lists of strings. Raises :class:`ValueError` when it isn't one."""
-    stack: list[list[Expression]] = [[]]
-    for token in _TOKEN.findall(text):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            done = stack.pop()
-            if not stack:
-                raise ValueError("one bracket too many")
-            stack[-1].append(done)
-        else:
-            stack[-1].append(token)
-    if len(stack) != 1 or len(stack[0]) != 1:
-        raise ValueError("not one complete expression")
-    return stack[0][0]
-
-
-def _graph(form: Expression, ontology: Ontology) -> Graph:
+def _graph(form: SExpression, ontology: Ontology) -> Graph:
     if isinstance(form, str):
         return _leaf(form, ontology)
     head = form[0]

@@ -8,6 +8,7 @@ usable. Over other stores (endpoints, RDF files) ids stay ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ from pandora_train.errors import UserError
 from pandora_train.records import GraphKnowledge
 from pandora_train.sources.reading import lines, text
 from pandora_train.sources.select import DataConfig, relations
+
+MID = re.compile(r"[mg]\.[0-9a-z_]+")
+"""An id of Freebase: of an entity or, without a name, of a mediator."""
 
 NEAR = ["graph", "../graph", "../freebase_fragment"]
 """Where a fragment is looked for, from the benchmark's folder, when the config names no store."""

@@ -20,9 +20,8 @@ import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.box.database import column, connect, quoted
+from pandora_train.metrics.sqlrun import Cell, Cells
 
-Cell = int | float | str | bytes | None
-Rows = list[tuple[Cell, ...]]
 MAX_ROWS = 250
 """Rows kept of a table: enough to tell programs apart, quick to run."""
 HIT_SHARE = 0.3
@@ -37,7 +36,7 @@ class StoredTable:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     key: tuple[int, ...]
-    rows: Rows
+    rows: Cells
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _parent_values(parent: Link | None, done: dict[str, StoredTable], literals: 
 
 
 def _change(table: StoredTable, links: dict[Link, Link], done: dict[str, StoredTable], literals: list[str],
-            rng: random.Random) -> Rows:
+            rng: random.Random) -> Cells:
     kept = _kept(table.rows, literals, rng)
     fixed = _fixed(kept, literals, rng)
     columns: list[list[Cell]] = []
@@ -153,7 +152,7 @@ def _change(table: StoredTable, links: dict[Link, Link], done: dict[str, StoredT
     return rows
 
 
-def _kept(rows: Rows, literals: list[str], rng: random.Random) -> Rows:
+def _kept(rows: Cells, literals: list[str], rng: random.Random) -> Cells:
     """Some of the rows, preferably those with a value that the label names."""
     if len(rows) < 2:
         return list(rows)
@@ -168,7 +167,7 @@ def _kept(rows: Rows, literals: list[str], rng: random.Random) -> Rows:
     return [rows[i] for i in chosen]
 
 
-def _fixed(rows: Rows, literals: list[str], rng: random.Random) -> dict[int, set[int]]:
+def _fixed(rows: Cells, literals: list[str], rng: random.Random) -> dict[int, set[int]]:
     """Column to rows whose cell stays: where a row has several values that the label names together."""
     fixed: dict[int, set[int]] = defaultdict(set)
     for j, row in enumerate(rows):

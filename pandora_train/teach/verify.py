@@ -17,7 +17,7 @@ from pandora_train.records import Example, Execution
 from pandora_train.sandbox.protocol import Runner
 from pandora_train.teach.perturb import Changed, changed, stored
 
-VerdictStatus = Literal["verified", "unchecked", "order_dependent", "empty", "wrong", "failed",
+VerificationStatus = Literal["verified", "unchecked", "order_dependent", "empty", "wrong", "failed",
                         "differs_on_changed_data"]
 """``verified``: gives gold, also on changed data. ``unchecked``: gives gold, but changed data could not tell.
 ``order_dependent``: a result that some row order gives, but the label hangs on that order. ``empty``: gives
@@ -29,37 +29,39 @@ NEEDED = 2
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What became of one program, and why."""
 
-    status: VerdictStatus
+    status: VerificationStatus
     cause: str = ""
 
 
 def verify(example: Example, boxes: BoxSet, code: str, execution: Execution, gold: Cells | None,
-           runner: Runner) -> Verdict:
+           runner: Runner) -> Verification:
     """Compare what ``code`` gave over ``boxes`` with gold, then run it again on changed data.
 
     ``gold``: rows of the gold SQL, where that decides. Only SQL labels over a database can be run on changed
     data; others that give gold are ``unchecked``.
     """
     if execution.rows is None:
-        return Verdict("failed", _failure(execution))
+        return Verification("failed", _failure(execution))
     right = is_right(example, execution.rows, gold)
     if gold is None or example.knowledge.kind != "database":
-        return Verdict("unchecked", "no SQL label") if right else Verdict("wrong", "differs from gold")
+        if not right:
+            return Verification("wrong", "differs from gold")
+        return Verification("unchecked", "no SQL label")
     path, sql = example.knowledge.path, example.gold.program
     tied = not right and tie_match(path, sql, gold, execution.rows)
     if not right and not tied:
-        return Verdict("wrong", "differs from gold")
+        return Verification("wrong", "differs from gold")
     if tied or is_unstable(path, sql, gold) or cuts_equals(path, sql):
-        return Verdict("order_dependent", "" if right else "another order of equals than gold's")
+        return Verification("order_dependent", "" if right else "another order of equals than gold's")
     if not has_values(gold):
-        return Verdict("empty", "gold has no values")
+        return Verification("empty", "gold has no values")
     return on_changed_data(path, sql, gold, boxes, code, runner)
 
 
-def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str, runner: Runner) -> Verdict:
+def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str, runner: Runner) -> Verification:
     """Compare program and label over changed databases until enough results are informative."""
     tables, literals = mentions(sql, path)
     informative = 0
@@ -73,11 +75,11 @@ def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str, 
             execution = runner.run(data.boxes, code)
             agrees = _agrees(data, sql, result.rows, execution)
             if agrees is False:
-                return Verdict("differs_on_changed_data", _failure(execution) or f"changed data {seed}")
+                return Verification("differs_on_changed_data", _failure(execution) or f"changed data {seed}")
             informative += agrees is True
             if informative == NEEDED:
-                return Verdict("verified")
-    return Verdict("unchecked", f"{informative} informative results on changed data")
+                return Verification("verified")
+    return Verification("unchecked", f"{informative} informative results on changed data")
 
 
 def _agrees(data: Changed, sql: str, gold: Cells, execution: Execution) -> bool | None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOMS = ["errors", "config", "records", "runs", "sources", "box", "sandbox", "metrics", "llm", "prompt", "agent",
+ROOMS = ["errors", "config", "records", "runs", "sexpr", "sources", "box", "sandbox", "metrics", "compile", "llm", "prompt", "agent",
          "memory", "ground", "leakage", "teach", "distill", "train", "serve", "baselines", "evaluate", "report", "ask", "doctor", "cli"]
 PACKAGE = Path(__file__).resolve().parents[2] / "pandora_train"
 

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pandora_train.metrics import score
-from pandora_train.metrics.grailqa import Ontology, load_ontology, parse, same_logical_form
+from pandora_train.metrics.grailqa import Ontology, load_ontology, same_logical_form
 from pandora_train.metrics.sets import best_prf, hit, hits_at_1, prf, set_f1
+from pandora_train.sexpr import parse_sexpr
 from pandora_train.sources import DataConfig, load
 
 GRAILQA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "grailqa"
@@ -99,7 +100,7 @@ def oracle(a: str, b: str, ontology: Ontology) -> bool:
     for text in (a, b):
         query = Query(ontology)
         try:
-            query.build(parse(text))
+            query.build(parse_sexpr(text))
         except (AssertionError, ValueError, KeyError):
             return False
         graph = networkx.MultiDiGraph()
@@ -121,8 +122,8 @@ def forms() -> list[str]:
 def near_forms(form: str, ontology: Ontology, random_: random.Random) -> Iterator[str]:
     """The same form said otherwise, and forms that are nearly the same."""
     yield form
-    yield turned(parse(form), ontology)
-    yield show(swapped(parse(form)))
+    yield turned(parse_sexpr(form), ontology)
+    yield show(swapped(parse_sexpr(form)))
     yield form.replace("(R ", "(").replace("))", ")", 1) if "(R " in form else f"(COUNT {form})"
     yield form.replace("ARGMAX", "ARGMIN").replace("(ge", "(le").replace("(lt", "(gt")
     yield form.replace("m.0", "m.1", 1)

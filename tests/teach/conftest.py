@@ -1,8 +1,8 @@
-"""Lets the tests of this folder import their helpers (``sqlite_boxes``, ``sql_grammar``)."""
+"""Lets the tests of this folder import the compiler's helper ``sqlite_boxes``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "compile"))

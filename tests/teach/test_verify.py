@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlite_boxes import boxes_of, write
 
+from pandora_train.compile.sql.query import compile_sql
 from pandora_train.metrics import gold_rows
 from pandora_train.records import DatabaseKnowledge, Example, Gold
 from pandora_train.sandbox import Sandbox
-from pandora_train.teach.compile.sql import compile_sql
-from pandora_train.teach.verify import Verdict, mentions, verify
+from pandora_train.teach.verify import Verification, mentions, verify
 
 COUNTRIES = ["Fiji", "Peru", "Fiji", "Chad", "Peru", "Fiji", "Oman", "Mali"]
 
@@ -34,7 +34,7 @@ def music(tmp_path_factory: pytest.TempPathFactory) -> Path:
                  f"INSERT INTO concert VALUES {concerts}")
 
 
-def judged(path: Path, sql: str, runner: Sandbox, code: str = "") -> Verdict:
+def judged(path: Path, sql: str, runner: Sandbox, code: str = "") -> Verification:
     boxes = boxes_of(path)
     example = Example(id=sql, benchmark="spider", split="train", question="?", group="music",
                       knowledge=DatabaseKnowledge(path=str(path), db_id="music"),
@@ -49,7 +49,7 @@ def judged(path: Path, sql: str, runner: Sandbox, code: str = "") -> Verdict:
     "SELECT T1.name FROM singer AS T1 JOIN concert AS T2 ON T1.id = T2.singer_id WHERE T2.year = 2011",
 ])
 def test_a_right_program_is_verified(music: Path, runner: Sandbox, sql: str) -> None:
-    assert judged(music, sql, runner) == Verdict("verified")
+    assert judged(music, sql, runner) == Verification("verified")
 
 
 @pytest.mark.parametrize(("sql", "code"), [
@@ -63,8 +63,8 @@ def test_a_lucky_program_differs_on_changed_data(music: Path, runner: Sandbox, s
 
 def test_a_wrong_and_a_failing_program(music: Path, runner: Sandbox) -> None:
     sql = "SELECT count(*) FROM singer"
-    assert judged(music, sql, runner, "result = [[7]]") == Verdict("wrong", "differs from gold")
-    assert judged(music, sql, runner, "result = [[len(singers)]]") == Verdict("failed", "NameError")
+    assert judged(music, sql, runner, "result = [[7]]") == Verification("wrong", "differs from gold")
+    assert judged(music, sql, runner, "result = [[len(singers)]]") == Verification("failed", "NameError")
 
 
 @pytest.mark.parametrize("sql", [
@@ -85,7 +85,7 @@ def test_gold_without_values_is_never_training_data(music: Path, runner: Sandbox
 
 def test_what_changed_data_cannot_tell_is_unchecked(music: Path, runner: Sandbox) -> None:
     verdict = judged(music, "SELECT 5 FROM singer WHERE id = 1", runner, "result = [[5]]")
-    assert verdict == Verdict("unchecked", "0 informative results on changed data")
+    assert verdict == Verification("unchecked", "0 informative results on changed data")
 
 
 def test_tables_and_constants_that_a_label_mentions(music: Path) -> None:

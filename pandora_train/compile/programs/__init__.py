@@ -1,0 +1,1 @@
+"""Step programs over a table or a graph, and SQUALL's token lists."""

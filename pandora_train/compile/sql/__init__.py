@@ -1,0 +1,1 @@
+"""SQL labels, under SQLite's semantics: ``query.py`` is the entry."""
