@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pandora_train.evaluate.errors import KINDS, Diagnosis, ErrorKind, primary_score
+from pandora_train.evaluate.error_kinds import KINDS, Diagnosis, ErrorKind, primary_score
 from pandora_train.records import Benchmark, Record, Trajectory, content_id
 
 TASKS: dict[Benchmark, str] = {"spider": "database", "wikitq": "table", "grailqa": "graph", "webqsp": "graph",

@@ -8,13 +8,12 @@ effect takes its place.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pandora_train.metrics import PRIMARY
-from pandora_train.metrics.declared import DEVIATIONS
 from pandora_train.records import Record, Trajectory, Usage
 
 CONFIDENCE = 0.95
@@ -138,7 +137,7 @@ def cost_of(samples: Sequence[Trajectory]) -> Cost:
     return Cost(questions=len(samples), usage=usage, wall_seconds=math.fsum(s.seconds for s in samples))
 
 
-class Sample(Protocol):
+class ScoredSample(Protocol):
     """A scored question, whatever else is known of it."""
 
     @property
@@ -149,7 +148,7 @@ class Sample(Protocol):
     def scores(self) -> dict[str, float]: ...
 
 
-S = TypeVar("S", bound=Sample)
+S = TypeVar("S", bound=ScoredSample)
 
 
 def subsets(samples: Sequence[S]) -> dict[str, list[S]]:
@@ -166,47 +165,14 @@ def subsets(samples: Sequence[S]) -> dict[str, list[S]]:
     return dict(sorted(parts.items()))
 
 
-def summarise(samples: Sequence[Trajectory]) -> dict[str, Any]:
-    """What ``results.json`` holds: by benchmark each metric, its break-down by tag, statuses and cost.
-
-    Every sample counts, whatever became of it: an answer that failed is a scored 0.
-    """
-    by_benchmark: defaultdict[str, list[Trajectory]] = defaultdict(list)
-    for sample in samples:
-        by_benchmark[sample.benchmark].append(sample)
-    return {
-        "benchmarks": {name: _benchmark(name, part) for name, part in by_benchmark.items()},
-        "status": dict(Counter(s.status for s in samples)),
-        "cost": cost_of(samples).model_dump(),
-    }
-
-
-def _benchmark(name: str, samples: list[Trajectory]) -> dict[str, Any]:
-    return {
-        "n": len(samples),
-        "splits": sorted({s.split for s in samples}),
-        "clusters": len({s.group for s in samples}),
-        "primary": primary_of(name, samples),
-        "metrics": _metrics(samples),
-        "subsets": {subset: _metrics(part) for subset, part in subsets(samples).items()},
-        "status": dict(Counter(s.status for s in samples)),
-        "cost": cost_of(samples).model_dump(),
-        "notes": list(DEVIATIONS[name]),
-    }
-
-
-def measured(samples: Sequence[Sample]) -> dict[str, Metric]:
+def measured(samples: Sequence[ScoredSample]) -> dict[str, Metric]:
     """Every metric that any of the samples has; a sample without it counts 0."""
     names = list(dict.fromkeys(name for s in samples for name in s.scores))
     groups = [s.group for s in samples]
     return {name: measure(name, [s.scores.get(name, 0.0) for s in samples], groups) for name in names}
 
 
-def _metrics(samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    return {name: metric.model_dump() for name, metric in measured(samples).items()}
-
-
-def primary_of(benchmark: str, samples: Sequence[Trajectory]) -> str:
+def primary_of(benchmark: str, samples: Sequence[ScoredSample]) -> str:
     """The primary metric as these samples carry it (own files with SQL gold are scored by EX)."""
     name = PRIMARY[benchmark]
     if not samples or any(name in s.scores for s in samples):

@@ -17,7 +17,7 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from pandora_train.evaluate.errors import KINDS
+from pandora_train.evaluate.error_kinds import KINDS
 from pandora_train.report.load import RunData, load_runs
 from pandora_train.report.payload import build_payload
 from pandora_train.report.plots import all_plots

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from pandora_train.errors import UserError, did_you_mean
-from pandora_train.evaluate.errors import Diagnosis, diagnose
-from pandora_train.evaluate.stats import summarise
+from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
+from pandora_train.evaluate.results import BenchmarkResults, Results, read_results, summarise
 from pandora_train.records import PartText, Trajectory, Usage
 from pandora_train.runs import read_jsonl
 
@@ -24,10 +24,11 @@ class RunData:
 
     path: Path
     name: str
+    results: Results
+    """As written at its end; over the samples so far, where it is not finished."""
+    finished: bool = True
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
-    results: dict[str, Any] = field(default_factory=dict)
-    """Empty while the run is not finished."""
     samples: tuple[Trajectory, ...] = ()
     parts: dict[str, str] = field(default_factory=dict)
 
@@ -42,11 +43,10 @@ class RunData:
         fresh = (diagnose(t, self.schema(t)) for t in self.samples if t.id not in stored)
         return stored | {d.id: d for d in fresh if d is not None}
 
-    @cached_property
-    def benchmarks(self) -> dict[str, Any]:
-        """Metrics by benchmark as :func:`~pandora_train.evaluate.stats.summarise` lays them out."""
-        found: dict[str, Any] = self.results.get("benchmarks") or summarise(self.samples)["benchmarks"]
-        return found
+    @property
+    def benchmarks(self) -> dict[str, BenchmarkResults]:
+        """Figures by benchmark."""
+        return self.results.benchmarks
 
     def title(self, benchmark: str) -> str:
         """The benchmark's name in tables; answers over a fragment of a graph are not the benchmark's own."""
@@ -60,25 +60,25 @@ class RunData:
     @cached_property
     def facts(self) -> dict[str, str]:
         """What the numbers are about, as far as config and results say."""
-        llm, prompt = _at(self.config, "llm"), _at(self.config, "agent", "prompt")
-        retrieval = _at(self.config, "retrieval")
-        shown = _at(self.results, "demonstrations").get("shown", {})
+        agent, retrieval = _at(self.config, "agent"), _at(self.config, "retrieval")
+        results, shown = self.results, self.results.demonstrations
+        settings = results.prompt.model_dump() if results.prompt else {}
         facts = {
-            "model": llm.get("model"),
-            "adapter": llm.get("adapter"),
-            "K asked": _at(self.results, "demonstrations").get("asked"),
-            "demonstrations shown": ", ".join(f"{k} in {n}" for k, n in shown.items()),
-            "prompts with demonstrations cut": _at(self.results, "demonstrations").get("cut"),
-            "rounds of feedback (L)": _at(self.config, "agent").get("rounds"),
-            "reply format": prompt.get("format"),
+            "model": results.model,
+            "answered by": _identity(results.identity),
+            "K asked": shown.asked,
+            "demonstrations shown": ", ".join(f"{k} in {n}" for k, n in shown.shown.items()),
+            "prompts with demonstrations cut": shown.cut,
+            "memory": results.memory.hash,
+            "rounds of feedback (L)": agent.get("rounds"),
+            "prompt settings": ", ".join(f"{k} {v}" for k, v in settings.items() if v != ""),
             "retrieval": " ".join(str(retrieval.get(k, "")) for k in ("scope", "order")).strip(),
             **{f"{self.title(b)} questions": "; ".join(map(_asked, self._data(b))) for b in self.benchmarks},
-            "question set": _at(self.results, "questions").get("set"),
-            "unfinished": _at(self.results, "questions").get("unfinished"),
-            "templates": self.results.get("template_hash"),
+            "question set": results.question_set,
+            "questions": results.questions.words() or f"{results.questions.asked}, all answered",
             "code commit": str(self.environment.get("commit", ""))[:12],
         }
-        if not self.results:
+        if not self.finished:
             facts["state"] = "not finished: figures are over the samples so far"
         return {k: str(v) for k, v in facts.items() if v not in (None, "")}
 
@@ -95,8 +95,8 @@ class RunData:
         raise UserError(f"no sample '{sample_id}' in {self.path}{near}")
 
     def statuses(self) -> Counter[str]:
-        """Samples by how they ended."""
-        return Counter(t.status for t in self.samples)
+        """Samples by how they ended: the last turn's status, or why there was none."""
+        return Counter(t.status or t.ending for t in self.samples)
 
     def usage(self) -> Usage:
         """Cost of all samples together."""
@@ -109,13 +109,16 @@ def load_run(path: Path) -> RunData:
     if not (folder / "samples.jsonl").is_file():
         raise UserError(f"{path} is not an evaluation's run folder: it has no samples.jsonl")
     config = folder / "config.yaml"
+    samples = tuple(read_jsonl(folder / "samples.jsonl", Trajectory))
+    results = read_results(folder / "results.json")
     return RunData(
         path=folder,
         name=folder.name,
+        results=results or summarise(samples, samples),
+        finished=results is not None,
         config=yaml.safe_load(config.read_text(encoding="utf-8")) or {} if config.is_file() else {},
         environment=_json(folder / "environment.json"),
-        results=_json(folder / "results.json"),
-        samples=tuple(read_jsonl(folder / "samples.jsonl", Trajectory)),
+        samples=samples,
         parts={p.key: p.text for p in read_jsonl(folder / "parts.jsonl", PartText)},
     )
 
@@ -134,6 +137,12 @@ def _fragment(data: dict[str, Any]) -> bool:
     store = str(data.get("store") or "")
     file = "://" in store or bool(Path(store).suffix)
     return data.get("benchmark") in ("grailqa", "webqsp") and not file and store != "none"
+
+
+def _identity(identity: dict[str, Any]) -> str:
+    """Who answered, in a few words: the kind of proof and the first digits of what it rests on."""
+    marks = [str(identity[key])[:12] for key in ("base_sha256", "adapter_sha256") if identity.get(key)]
+    return " ".join([str(identity.get("kind", "")), *marks]).strip()
 
 
 def _asked(data: dict[str, Any]) -> str:

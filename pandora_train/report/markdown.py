@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from pandora_train.report.load import load_runs
-from pandora_train.report.tables import Cell, Table, about, all_tables
+from pandora_train.report.tables import ReportTable, TableCell, about, all_tables
 
 
 def markdown_tables(run_dirs: list[Path]) -> str:
@@ -18,7 +18,7 @@ def markdown_tables(run_dirs: list[Path]) -> str:
     return "\n\n".join(write_table(t) for t in [*all_tables(runs), about(runs)])
 
 
-def write_table(table: Table) -> str:
+def write_table(table: ReportTable) -> str:
     """Title, table and note. Text of a run cannot break the table or become markup."""
     rule = ["---" if column in table.names else "---:" for column in table.columns]
     lines = [[escape(c) for c in table.columns], rule, *[[_cell(c) for c in row] for row in table.rows]]
@@ -26,7 +26,7 @@ def write_table(table: Table) -> str:
     return "\n\n".join(part for part in (f"### {escape(table.title)}", body, table.note) if part)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     text = escape(cell.text)
     note = cell.note if cell.interval or not cell.note else f"({cell.note})"
     return f"{f'**{text}**' if cell.strong else text} {escape(note)}".strip()

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from pandora_train.evaluate.errors import primary_score
+from pandora_train.evaluate.error_kinds import primary_score
 from pandora_train.records import Row, Step, Trajectory
 from pandora_train.report.load import RunData
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pandora_train.evaluate.errors import KINDS
+from pandora_train.evaluate.error_kinds import KINDS
 from pandora_train.report.load import RunData, benchmark_titles
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from pandora_train.evaluate.errors import KINDS, primary_score
+from pandora_train.evaluate.error_kinds import KINDS, primary_score
 from pandora_train.records import Execution, Row, Step, Trajectory
 from pandora_train.report.load import RunData, load_run
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from pandora_train.errors import UserError
 from pandora_train.evaluate.compare import Comparison, Difference, compare_samples
-from pandora_train.evaluate.errors import KINDS
+from pandora_train.evaluate.error_kinds import KINDS
+from pandora_train.evaluate.stats import Metric
 from pandora_train.report.load import RunData, benchmark_titles
 
 NO_INTERVAL = "no interval"
@@ -18,7 +19,7 @@ NAMES = ("benchmark", "metric", "subset")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """``text``, the softer ``note`` below or beside it, and the viewer's filter that shows what it counts."""
 
     text: str
@@ -33,12 +34,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows of cells under column names."""
 
     title: str
     columns: list[str]
-    rows: list[list[Cell]]
+    rows: list[list[TableCell]]
     note: str = ""
 
     @property
@@ -47,38 +48,60 @@ class Table:
         return [c for n, c in enumerate(self.columns) if n == 0 or c in NAMES]
 
 
-def all_tables(runs: list[RunData]) -> list[Table]:
+def all_tables(runs: list[RunData]) -> list[ReportTable]:
     """Every table that these runs can fill, in reading order."""
     makers = (levels, kinds, endings, forms, cost)
-    made = [results(runs), *differences(runs), *(make(runs) for make in makers)]
+    made = [results(runs), questions(runs), *differences(runs), *(make(runs) for make in makers)]
     return [t for t in made if t.rows]
 
 
-def results(runs: list[RunData]) -> Table:
+def results(runs: list[RunData]) -> ReportTable:
     """Each metric of each benchmark, the primary one first."""
     rows = []
     for benchmark, title in benchmark_titles(runs).items():
-        stats = [r.benchmarks.get(benchmark, {}) for r in runs]
-        known = next(s for s in stats if s)
-        primary = known["primary"]
-        names = dict.fromkeys([primary, *(n for s in stats for n in s.get("metrics", {}))])
-        for name in names:
-            cells = [_metric(s.get("metrics", {}).get(name), name == primary) for s in stats]
-            rows.append([Cell(title), Cell(name), Cell(_counts(stats, name)), *cells])
+        stats = [r.benchmarks.get(benchmark) for r in runs]
+        primary = next(s.primary for s in stats if s)
+        metrics = [s.metrics if s else {} for s in stats]
+        for name in dict.fromkeys([primary, *(n for m in metrics for n in m)]):
+            cells = [_metric(m.get(name), name == primary, s is not None and s.questions.unfinished > 0)
+                     for m, s in zip(metrics, stats, strict=True)]
+            rows.append([TableCell(title), TableCell(name), TableCell(_counts(metrics, name)), *cells])
     note = ("Mean over all questions of the set in per cent, with its 95 % interval, clustered by database, "
-            "table or topic. A failed answer is a scored 0.")
-    return Table("Results", ["benchmark", "metric", "n (clusters)", *(r.name for r in runs)], rows, note)
+            "table or topic. A failed answer, and a question whose data could not be read, is a scored 0.")
+    return ReportTable("Results", ["benchmark", "metric", "n (clusters)", *(r.name for r in runs)], rows, note)
 
 
-def _counts(stats: list[dict[str, Any]], metric: str) -> str:
-    found = [s["metrics"][metric] for s in stats if metric in s.get("metrics", {})]
-    return " / ".join(dict.fromkeys(f"{m['n']:,} ({m['clusters']})" for m in found))
+def questions(runs: list[RunData]) -> ReportTable:
+    """What became of the questions that were asked."""
+    rows = []
+    for benchmark, title in benchmark_titles(runs).items():
+        for run in runs:
+            if benchmark not in run.benchmarks:
+                continue
+            q = run.benchmarks[benchmark].questions
+            rows.append([TableCell(title), TableCell(run.name), TableCell(f"{q.asked:,}"), TableCell(f"{q.answered:,}"),
+                         _by_reason(q.failed_reading), _by_reason(q.unusable), TableCell(f"{q.unfinished:,}")])
+    note = ("Failed reading: our reader or builder can't make the BOXes; in n, scored 0. Unusable gold: the label "
+            "gives no answer to compare with; outside n. Unfinished: a server or our machinery failed; the "
+            "score is incomplete until --resume has taken them up.")
+    return ReportTable("Questions", ["benchmark", "run", "asked", "answered", "failed reading", "unusable gold",
+                               "unfinished"], rows, note)
 
 
-def _metric(metric: dict[str, Any] | None, strong: bool) -> Cell:
+def _by_reason(reasons: dict[str, int]) -> TableCell:
+    return TableCell(f"{sum(reasons.values()):,}", "; ".join(f"{n} × {why}" for why, n in reasons.items()))
+
+
+def _counts(metrics: list[dict[str, Metric]], name: str) -> str:
+    known = [m[name] for m in metrics if name in m]
+    return " / ".join(dict.fromkeys(f"{m.n:,} ({m.clusters})" for m in known))
+
+
+def _metric(metric: Metric | None, strong: bool, incomplete: bool = False) -> TableCell:
     if metric is None:
-        return Cell("–")
-    return Cell(percent(metric["value"]), interval(metric["low"], metric["high"]), strong=strong)
+        return TableCell("–")
+    text = percent(metric.value) + (" (incomplete)" if incomplete else "")
+    return TableCell(text, interval(metric.low, metric.high), strong=strong)
 
 
 def percent(value: float) -> str:
@@ -91,7 +114,7 @@ def interval(low: float | None, high: float | None) -> str:
     return NO_INTERVAL if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
 
 
-def differences(runs: list[RunData]) -> list[Table]:
+def differences(runs: list[RunData]) -> list[ReportTable]:
     """The first run beside each other run, paired over the same questions."""
     return [_difference(runs[0], other, n) for n, other in enumerate(runs) if n]
 
@@ -104,95 +127,95 @@ def compare(a: RunData, b: RunData) -> Comparison | str:
         return str(e)
 
 
-def _difference(a: RunData, b: RunData, number: int) -> Table:
+def _difference(a: RunData, b: RunData, number: int) -> ReportTable:
     found = compare(a, b)
     title = f"{b.name} against {a.name}"
     columns = ["benchmark", "metric", "n (clusters)", "difference", "p", "gained", "lost"]
     if isinstance(found, str):
-        return Table(title, columns, [[Cell("not compared"), *[Cell("–")] * 6]], f"Not compared: {found}.")
+        return ReportTable(title, columns, [[TableCell("not compared"), *[TableCell("–")] * 6]], f"Not compared: {found}.")
     whole = [d for d in found.differences if not d.subset]
     first = {d.benchmark: d.metric for d in reversed(whole)}
     rows = [_difference_row(d, a.title(d.benchmark), number, d.metric == first[d.benchmark]) for d in whole]
     note = ("Paired over the same questions: 95 % t interval over clusters, and p of the clustered paired t "
             "test. Gained and lost are flips of single questions (McNemar's counts, descriptive).")
-    return Table(title, columns, rows, note)
+    return ReportTable(title, columns, rows, note)
 
 
-def _difference_row(d: Difference, title: str, number: int, primary: bool) -> list[Cell]:
+def _difference_row(d: Difference, title: str, number: int, primary: bool) -> list[TableCell]:
     """Flips can be listed for the primary metric, by which the viewer knows right from wrong."""
     flips = {"benchmark": d.benchmark, "from": "0", "run": str(number)}
     return [
-        Cell(title), Cell(d.metric), Cell(f"{d.n:,} ({d.clusters})"),
-        Cell(f"{100 * d.difference:+.1f}", interval(d.low, d.high), strong=primary),
-        Cell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
-        Cell(str(d.gained), filter=flips | {"flip": "gained"} if primary else {}),
-        Cell(str(d.lost), filter=flips | {"flip": "lost"} if primary else {}),
+        TableCell(title), TableCell(d.metric), TableCell(f"{d.n:,} ({d.clusters})"),
+        TableCell(f"{100 * d.difference:+.1f}", interval(d.low, d.high), strong=primary),
+        TableCell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
+        TableCell(str(d.gained), filter=flips | {"flip": "gained"} if primary else {}),
+        TableCell(str(d.lost), filter=flips | {"flip": "lost"} if primary else {}),
     ]
 
 
-def levels(runs: list[RunData]) -> Table:
+def levels(runs: list[RunData]) -> ReportTable:
     """The primary metric by level, hardness and other tags."""
     rows = []
     for benchmark, title in benchmark_titles(runs).items():
-        stats = [r.benchmarks.get(benchmark, {}) for r in runs]
-        primary = next(s for s in stats if s)["primary"]
-        subsets = dict.fromkeys(name for s in stats for name in s.get("subsets", {}))
-        for subset in subsets:
-            found = [{"metrics": s.get("subsets", {}).get(subset, {})} for s in stats]
-            cells = [_metric(s["metrics"].get(primary), False) for s in found]
-            name = subset.replace("=", ": ")
-            rows.append([Cell(title), Cell(name), Cell(_counts(found, primary)), *cells])
-    return Table("By level", ["benchmark", "subset", "n (clusters)", *(r.name for r in runs)], rows,
+        stats = [r.benchmarks.get(benchmark) for r in runs]
+        primary = next(s.primary for s in stats if s)
+        for subset in dict.fromkeys(name for s in stats if s for name in s.subsets):
+            metrics = [s.subsets.get(subset, {}) if s else {} for s in stats]
+            cells = [_metric(m.get(primary), False) for m in metrics]
+            rows.append([TableCell(title), TableCell(subset.replace("=", ": ")), TableCell(_counts(metrics, primary)), *cells])
+    return ReportTable("By level", ["benchmark", "subset", "n (clusters)", *(r.name for r in runs)], rows,
                  "The benchmark's main metric in parts of the question set.")
 
 
-def kinds(runs: list[RunData]) -> Table:
+def kinds(runs: list[RunData]) -> ReportTable:
     """Wrong answers by the paper's six kinds."""
     found = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
-    rows = [[Cell(KINDS[k]), *_shares(found, k, "kind")] for k in KINDS if any(f[k] for f in found)]
+    rows = [[TableCell(KINDS[k]), *_shares(found, k, "kind")] for k in KINDS if any(f[k] for f in found)]
     note = ("Of the questions that are not fully right. Kinds are assigned by rules from code, execution and "
             "gold; each sample shows what its rule saw.")
-    return Table("Why answers are wrong", ["kind", *(r.name for r in runs)], rows, note)
+    return ReportTable("Why answers are wrong", ["kind", *(r.name for r in runs)], rows, note)
 
 
-def _shares(found: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[Cell]:
+def _shares(found: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[TableCell]:
     """Count and share of ``key`` in each run; ``filter`` names the viewer's filter that lists them."""
-    return [Cell(f"{f[key]:,}", f"{f[key] / f.total():.0%}" if f.total() else "",
+    return [TableCell(f"{f[key]:,}", f"{f[key] / f.total():.0%}" if f.total() else "",
                  {filter: str(key), "run": str(n)} if filter and f[key] else {}) for n, f in enumerate(found)]
 
 
-def endings(runs: list[RunData]) -> Table:
+def endings(runs: list[RunData]) -> ReportTable:
     """How the last turn ended."""
     words = {"ok": "an answer", "empty": "an empty answer", "error": "failed code", "timeout": "time-out",
-             "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long"}
+             "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long",
+             "refused": "a refusal", "failed reading": "data that could not be read",
+             "unusable gold": "gold without an answer"}
     found = [r.statuses() for r in runs]
-    rows = [[Cell(words[s]), *_shares(found, s, "status")] for s in words if any(f[s] for f in found)]
+    rows = [[TableCell(words[s]), *_shares(found, s, "status")] for s in words if any(f[s] for f in found)]
     turns = [Counter(len(t.steps) for t in r.samples) for r in runs]
     several = sorted({n for t in turns for n in t if n > 1})
-    rows += [[Cell(f"took {n} turns"), *_shares(turns, n)] for n in several]
-    return Table("How questions ended", ["ending", *(r.name for r in runs)], rows)
+    rows += [[TableCell(f"took {n} turns"), *_shares(turns, n)] for n in several]
+    return ReportTable("How questions ended", ["ending", *(r.name for r in runs)], rows)
 
 
-def forms(runs: list[RunData]) -> Table:
+def forms(runs: list[RunData]) -> ReportTable:
     """What ``result`` was before normalisation."""
     last = [[t.steps[-1].execution for t in r.samples if t.steps] for r in runs]
     found = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
     shapes = sorted({s for f in found for s in f}, key=lambda s: (s != "rows", s))
-    rows = [[Cell("list of rows, as asked" if s == "rows" else s),
+    rows = [[TableCell("list of rows, as asked" if s == "rows" else s),
              *_shares(found, s)] for s in shapes]
-    return Table("Form of the results", ["form", *(r.name for r in runs)], rows,
+    return ReportTable("Form of the results", ["form", *(r.name for r in runs)], rows,
                  "Other forms than a list of rows are normalised before scoring; this counts how often.")
 
 
-def cost(runs: list[RunData]) -> Table:
+def cost(runs: list[RunData]) -> ReportTable:
     """Calls, tokens, time and money."""
     usage = [r.usage() for r in runs]
     counts = [max(len(r.samples), 1) for r in runs]
     seconds = [sum(t.seconds for t in r.samples) / n for r, n in zip(runs, counts, strict=True)]
     cached = [u.cached_tokens / max(u.prompt_tokens, 1) for u in usage]
 
-    def row(name: str, values: Iterable[float], write: Callable[[float], str]) -> list[Cell]:
-        return [Cell(name), *[Cell(write(v)) for v in values]]
+    def row(name: str, values: Iterable[float], write: Callable[[float], str]) -> list[TableCell]:
+        return [TableCell(name), *[TableCell(write(v)) for v in values]]
 
     def per(attribute: str) -> list[float]:
         return [getattr(u, attribute) / n for u, n in zip(usage, counts, strict=True)]
@@ -205,13 +228,13 @@ def cost(runs: list[RunData]) -> Table:
         row("seconds per question", seconds, lambda v: f"{v:.1f}"),
         row("USD per 1,000 questions", [1000 * v for v in per("usd")], lambda v: f"{v:.2f}"),
     ]
-    return Table("Cost", ["", *(r.name for r in runs)], rows,
+    return ReportTable("Cost", ["", *(r.name for r in runs)], rows,
                  "Questions run side by side, so that a run takes less than its questions' seconds together. "
                  "USD is 0 without prices in the config.")
 
 
-def about(runs: list[RunData]) -> Table:
+def about(runs: list[RunData]) -> ReportTable:
     """What the numbers are about: model, demonstrations, guide, question set."""
-    rows = [[Cell(name), *[Cell(str(r.facts.get(name, "–"))) for r in runs]]
+    rows = [[TableCell(name), *[TableCell(str(r.facts.get(name, "–"))) for r in runs]]
             for name in dict.fromkeys(n for r in runs for n in r.facts)]
-    return Table("Runs", ["", *(r.name for r in runs)], rows)
+    return ReportTable("Runs", ["", *(r.name for r in runs)], rows)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pandora_train.config import Config
 from pandora_train.errors import UserError, first_line
-from pandora_train.evaluate.errors import KINDS, primary_score
+from pandora_train.evaluate.error_kinds import KINDS, primary_score
 from pandora_train.records import content_id
 from pandora_train.report.html import render_report
 from pandora_train.report.load import RunData, load_run

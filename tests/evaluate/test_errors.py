@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pandora_train.box.box import Box, BoxSet
-from pandora_train.evaluate.errors import Diagnosis, diagnose
+from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
 from pandora_train.records import CodeError, Execution, Gold, Step, Trajectory
 
 SCHEMA = """singer = pd.DataFrame({'Singer_ID': [...], 'Name': [...], 'Country': [...], 'Age': [...]})

@@ -18,7 +18,7 @@ from pandora_train.evaluate.agreement import (
     pick_failures,
     table,
 )
-from pandora_train.evaluate.errors import KINDS, Diagnosis
+from pandora_train.evaluate.error_kinds import KINDS, Diagnosis
 from pandora_train.records import Execution, Step, Trajectory
 from pandora_train.runs import read_jsonl
 

@@ -12,7 +12,7 @@ import pytest
 from pandora_train.box import boxes_for, schema_text
 from pandora_train.box.box import BoxSet
 from pandora_train.errors import UserError
-from pandora_train.evaluate.errors import diagnose
+from pandora_train.evaluate.error_kinds import diagnose
 from pandora_train.evaluate.explain import explain, reference, write_errors
 from pandora_train.metrics import gold_rows, primary, score
 from pandora_train.metrics.spider import as_text

@@ -66,7 +66,7 @@ def diagnose(trajectory: Trajectory, schema: str, boxes: BoxSet | None = None,
     ``reference`` may hold the gold program as pandas code; both decide more (see ``explain.py``).
     """
     score = primary_score(trajectory)
-    if score is None or score >= 1:
+    if trajectory.ending != "answered" or score is None or score >= 1:
         return None
     kind, rule, evidence = _decide(trajectory, read_schema(schema), boxes, reference)
     return Diagnosis(id=trajectory.id, kind=kind, rule=rule, evidence=tuple(evidence))
@@ -79,6 +79,8 @@ def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str)
     if not t.steps:
         return "execution", "nothing ran", ["the prompt did not fit, so that no code was written"]
     last = t.steps[-1]
+    if last.refusal:
+        return "execution", "refused", [f"the model or its provider refused: {last.refusal}"]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
     made = re.findall(r"^\s*(\w+)\s*=\s*pd\.DataFrame\((.*)", last.code, re.MULTILINE)
