@@ -72,10 +72,10 @@ def who_answers(model: str, connection: Connection, complete: Complete) -> Ident
                         prompt=adapter.prompt if adapter else served.prompt)
     with contextlib.suppress(_Unsupported):
         return _recognised(Identity(kind="fingerprint", model=model, measure="prompt",
-                                    fingerprint=_measure(complete, "prompt")))
+                                    fingerprint=measure(complete, "prompt")))
     with contextlib.suppress(_Unsupported):
         return _recognised(Identity(kind="fingerprint", model=model, measure="first",
-                                    fingerprint=_measure(complete, "first")))
+                                    fingerprint=measure(complete, "first")))
     return Identity(kind="name", model=f"{connection.host}/{model}")
 
 
@@ -99,18 +99,18 @@ class _Unsupported(Exception):
     """The server gives no such log-probabilities."""
 
 
-def _measure(complete: Complete, measure: Literal["prompt", "first"]) -> tuple[float, ...]:
+def measure(complete: Complete, what: Literal["prompt", "first"]) -> tuple[float, ...]:
     """A log-probability for each of :data:`QUESTIONS`: of the whole text, or of the reply's first token."""
     values = []
     for question, answer in QUESTIONS:
         messages: list[Message] = [{"role": "user", "content": question}]
-        if measure == "prompt":
+        if what == "prompt":
             messages.append({"role": "assistant", "content": answer})
             fields: dict[str, Any] = {"prompt_logprobs": 0, "add_generation_prompt": False}
         else:
             fields = {"logprobs": True}
         try:
-            value = complete(messages, _read_prompt if measure == "prompt" else _read_first, 1, temperature=0,
+            value = complete(messages, _read_prompt if what == "prompt" else _read_first, 1, temperature=0,
                              **fields)
         except Rejected as e:
             if e.status in UNSUPPORTED:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pandora_train.llm.adapter import WEIGHTS
 from pandora_train.llm.fingerprint import ServedAdapter, ServedWeights
-from pandora_train.llm.identity import base_hash, local_folder, read_prompt_settings, sha256
+from pandora_train.llm.identity import base_hash, read_prompt_settings, sha256
 from pandora_train.serve.config import ServeConfig
 
 VARIABLE = "PANDORA_SERVED"
@@ -23,9 +23,8 @@ Send = Callable[[Scope], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def served(config: ServeConfig, model: Path | str) -> ServedWeights:
-    """Hashes of what ``config`` serves; a large model takes minutes, once (a hub model is fetched first)."""
-    folder = local_folder(model)
+def served(config: ServeConfig, folder: Path) -> ServedWeights:
+    """Hashes of what ``config`` serves, the base model from ``folder``; a large one takes minutes, once."""
     folders = {name: Path(path) for name, path in config.adapters.items()}
     adapters = {name: ServedAdapter(sha256=sha256(path / WEIGHTS), prompt=read_prompt_settings(path))
                 for name, path in folders.items()}

@@ -22,12 +22,13 @@ from pandora_train.config import home
 from pandora_train.errors import UserError
 from pandora_train.llm.config import LLMConfig
 from pandora_train.llm.connect import http_client
+from pandora_train.llm.identity import local_folder
 from pandora_train.llm.weights import resolve
-from pandora_train.serve.adapter import check_adapter
 from pandora_train.serve.check import check_server
 from pandora_train.serve.config import ServeConfig, command, environment, on_gpu
 from pandora_train.serve.identity import VARIABLE, served
 from pandora_train.serve.proof import Proof, refuse
+from pandora_train.serve.servable import check_adapter, check_end
 
 PLUGIN_MARK = "pandora_cpu_lora is active"
 STOP_SECONDS = 20.0
@@ -83,7 +84,9 @@ class Server:
         gpu, model = on_gpu(), resolve(config.model)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         _say(f"starting vLLM for {config.model} on the {'GPU' if gpu else 'CPU'} (log: {self.log})")
-        weights = served(config, model)
+        folder = local_folder(model)
+        check_end(folder)
+        weights = served(config, folder)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command(config, model, self._port, rank, gpu),

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from transformers import AutoTokenizer
 
 from pandora_train.errors import UserError
 from pandora_train.llm.fingerprint import ServedAdapter, ServedWeights
 from pandora_train.records import PromptSettings
 from pandora_train.runs import file_hash
 from pandora_train.serve import ServeConfig, Server
-from pandora_train.serve.adapter import check_adapter
 from pandora_train.serve.config import command, environment
 from pandora_train.serve.identity import VARIABLE, IdentityMiddleware, served
+from pandora_train.serve.servable import check_adapter, check_end
 
 KEY = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 
@@ -47,6 +48,19 @@ def test_rank_comes_from_the_adapter(tmp_path: Path, config: dict[str, Any], ran
 def test_what_vllm_cannot_serve_is_refused(tmp_path: Path, config: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
         check_adapter("a", adapter(tmp_path / "a", **config))
+
+
+def test_a_model_that_would_run_on_after_its_turn_is_refused(tokenizer_folder: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    check_end(tokenizer_folder)  # its turns end with no special token
+    tokenizer.add_special_tokens({"eos_token": "<|end|>", "additional_special_tokens": ["<|turn|>"]})
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<|turn|>\n{% endfor %}"
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"<\|turn\|>, at which vLLM would not stop"):
+        check_end(tmp_path)
+    turn = tokenizer.convert_tokens_to_ids("<|turn|>")
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, turn]}))
+    check_end(tmp_path)
 
 
 def test_half_an_adapter_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,23 @@ from typing import Any
 
 from pandora_train.errors import UserError
 from pandora_train.llm.adapter import adapter_keys
+from pandora_train.llm.tokens import open_tokenizer, turn_end
 from pandora_train.train.config import RANKS, served_rank
+
+
+def check_end(folder: Path) -> None:
+    """Refuse a model that vLLM would let run on after a turn's end; ``folder``: its files.
+
+    Training teaches it to stop with what the chat template writes after an assistant turn; vLLM stops with
+    the tokenizer's end and those in ``generation_config.json``.
+    """
+    tokenizer, file = open_tokenizer(folder), folder / "generation_config.json"
+    named = json.loads(file.read_text(encoding="utf-8")).get("eos_token_id") if file.is_file() else None
+    end, ends = turn_end(tokenizer), [tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])]
+    if end is not None and end not in ends:
+        token = tokenizer.convert_ids_to_tokens(end)
+        raise UserError(f"the chat template in {folder} ends a turn with {token}, at which vLLM would not stop: "
+                        f"add its id {end} to eos_token_id in {file.name}")
 
 
 def check_adapter(name: str, path: str) -> int:
