@@ -138,6 +138,19 @@ def serve(config: ConfigFile, overrides: Overrides = None, print_config: PrintCo
 
 
 @app.command()
+def check(url: Annotated[str, typer.Argument(help="Its base_url, such as http://127.0.0.1:8000/v1.")],
+          model: Annotated[str, typer.Option(help="Name on the server (default: its only model).")] = "",
+          adapter: Annotated[str, typer.Option(help="Adapter folder that it should be.")] = "",
+          tokenizer: Annotated[str, typer.Option(help="Model id that was trained.")] = "",
+          key_env: Annotated[str, typer.Option(help="Environment variable that holds its key.")] = "",
+          ) -> None:
+    """Prove that a server somebody else started answers as the model that was trained."""
+    from pandora_train.serve import check
+
+    raise typer.Exit(check(url, model, adapter, tokenizer, key_env))
+
+
+@app.command()
 def evaluate(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = None, resume: Resume = False,
              print_config: PrintConfig = False) -> None:
     """Answer benchmark questions with the agent and score them."""

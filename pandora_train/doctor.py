@@ -152,7 +152,7 @@ import json, sys
 import vllm
 import vllm._C
 from vllm.tokenizers import get_tokenizer
-from pandora_train.serve.checks import PROBE
+from pandora_train.serve.proof import PROBE
 ids = {f: list(get_tokenizer(f).apply_chat_template(PROBE, add_generation_prompt=True, tokenize=True,
                                                     return_dict=False)) for f in sys.argv[1:]}
 print(json.dumps({"version": vllm.__version__, "ids": ids}))
@@ -168,7 +168,7 @@ def _assembled() -> list[str]:
 def _same_tokens(served: dict[str, list[int]]) -> list[Finding]:
     """Training, the agent's token counts and vLLM must see one prompt as the same token ids."""
     from pandora_train.llm.tokens import ChatTokenizer
-    from pandora_train.serve.checks import PROBE
+    from pandora_train.serve.proof import PROBE
     from pandora_train.train.encode import encode
 
     wrong = []

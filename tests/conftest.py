@@ -21,7 +21,8 @@ BLOCK, HEADER = 32768, 7
 def _load_faults() -> Any:
     """``tests/faults/server.py``, which also runs alone, as a module."""
     spec = importlib.util.spec_from_file_location("faults_server", Path(__file__).parent / "faults" / "server.py")
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ def with_adapter(model: Any, folder: Path | str) -> Any:
 
     keys = adapter_keys(Path(folder))
     try:
-        adapted = PeftModel.from_pretrained(model, str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of missing keys; said below, in one line
+            adapted = PeftModel.from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, TypeError) as e:  # no target module, other shapes, no config
         raise UserError(f"adapter {folder} does not fit the model: {first_line(e)}") from None
     places = set(get_peft_model_state_dict(adapted))

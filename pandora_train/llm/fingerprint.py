@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from pandora_train.config import home
 from pandora_train.llm.connect import BROKEN, OPENAI, Connection, Rejected
@@ -45,7 +45,7 @@ class ServedWeights(Record):
     """What ``GET /pandora`` says: the base model's name on the server, its hash, and the adapters."""
 
     name: str
-    base: str = Field(min_length=1)
+    base: str
     prompt: PromptSettings | None = None
     adapters: dict[str, ServedAdapter] = {}
 
@@ -65,17 +65,17 @@ def who_answers(model: str, connection: Connection, complete: Complete) -> Ident
     :class:`~pandora_train.errors.MachineryError` when the server is away.
     """
     served = served_weights(connection)
-    if served and (model == served.name or model in served.adapters):
+    if served and served.base and (model == served.name or model in served.adapters):
         adapter = served.adapters.get(model)
         return Identity(kind="weights", model=model, base_sha256=served.base,
                         adapter_sha256=adapter.sha256 if adapter else "",
                         prompt=adapter.prompt if adapter else served.prompt)
     with contextlib.suppress(_Unsupported):
         return _recognised(Identity(kind="fingerprint", model=model, measure="prompt",
-                                    fingerprint=_measure(complete, "prompt")))
+                                    fingerprint=measure(complete, "prompt")))
     with contextlib.suppress(_Unsupported):
         return _recognised(Identity(kind="fingerprint", model=model, measure="first",
-                                    fingerprint=_measure(complete, "first")))
+                                    fingerprint=measure(complete, "first")))
     return Identity(kind="name", model=f"{connection.host}/{model}")
 
 
@@ -99,18 +99,18 @@ class _Unsupported(Exception):
     """The server gives no such log-probabilities."""
 
 
-def _measure(complete: Complete, measure: Literal["prompt", "first"]) -> tuple[float, ...]:
+def measure(complete: Complete, what: Literal["prompt", "first"]) -> tuple[float, ...]:
     """A log-probability for each of :data:`QUESTIONS`: of the whole text, or of the reply's first token."""
     values = []
     for question, answer in QUESTIONS:
         messages: list[Message] = [{"role": "user", "content": question}]
-        if measure == "prompt":
+        if what == "prompt":
             messages.append({"role": "assistant", "content": answer})
             fields: dict[str, Any] = {"prompt_logprobs": 0, "add_generation_prompt": False}
         else:
             fields = {"logprobs": True}
         try:
-            value = complete(messages, _read_prompt if measure == "prompt" else _read_first, 1, temperature=0,
+            value = complete(messages, _read_prompt if what == "prompt" else _read_first, 1, temperature=0,
                              **fields)
         except Rejected as e:
             if e.status in UNSUPPORTED:

@@ -149,9 +149,7 @@ class LocalLLM:
 def _tokenizer(config: LLMConfig) -> ChatTokenizer:
     """The tokenizer named, else the adapter's own with the template it was trained on, else the model's."""
     own = config.adapter and (Path(config.adapter) / "tokenizer_config.json").is_file()
-    if own and not config.tokenizer:
-        return ChatTokenizer(config.adapter)
-    return chat_tokenizer(config.tokenizer or config.model)
+    return chat_tokenizer(config.tokenizer or (config.adapter if own else config.model))
 
 
 def shared_prefix(rows: list[list[int]]) -> int:

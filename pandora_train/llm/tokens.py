@@ -71,8 +71,10 @@ class ChatTokenizer:
 
 @functools.lru_cache(maxsize=4)
 def chat_tokenizer(model_id: str) -> ChatTokenizer:
-    """The tokenizer of a model id; weights that packages ship are assembled first."""
-    return ChatTokenizer(weights.resolve(model_id))
+    """The tokenizer of a model id or an adapter's folder; weights that packages ship are assembled first."""
+    folder = Path(model_id).expanduser()
+    own = (folder / "tokenizer_config.json").is_file()
+    return ChatTokenizer(folder if own else weights.resolve(model_id))
 
 
 def find_tokenizer(model_id: str, named: str = "") -> ChatTokenizer | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pandora_train.serve.check import check, check_server, prove
 from pandora_train.serve.config import ServeConfig
+from pandora_train.serve.proof import Proof
 from pandora_train.serve.server import Server, serve
 
-__all__ = ["ServeConfig", "Server", "serve"]
+__all__ = ["Proof", "ServeConfig", "Server", "check", "check_server", "prove", "serve"]

@@ -64,7 +64,8 @@ def command(config: ServeConfig, model: Path | str, port: int, rank: int, gpu: b
             "--max-num-seqs", str(config.max_num_seqs), "--enable-prefix-caching",
             "--enable-prompt-tokens-details",
             # "auto" would take sampling defaults such as a repetition penalty from the model's folder.
-            "--generation-config", "vllm", "--disable-uvicorn-access-log"]
+            "--generation-config", "vllm", "--disable-uvicorn-access-log",
+            "--middleware", "pandora_train.serve.identity.IdentityMiddleware"]
     if gpu:
         line += ["--tensor-parallel-size", str(config.tensor_parallel),
                  "--data-parallel-size", str(config.data_parallel),

