@@ -243,8 +243,8 @@ task_categories:
 # SFT rows distilled by pandora_train
 
 Prompts and completions (trl's form) that answer a question over pandas DataFrames by reasoning and code.
-Every program was run and gave the gold answer. Reply format: `{config.prompt.format}`; all prompt settings are
-in `{SETTINGS}`. The rows inherit the licences of the benchmarks they were made from.
+Every program was run and gave the gold answer. Reply format: `{config.prompt.format}`; `{SETTINGS}` has
+all prompt settings. The rows inherit the licences of the benchmarks they were made from.
 
 | benchmark | train rows |
 |---|---|

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from pandora_train.config import home
 from pandora_train.errors import MachineryError, UserError
-from pandora_train.llm.protocol import Message
 
 ANSWER = "```python\nresult = []\n```"
 

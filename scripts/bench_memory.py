@@ -26,6 +26,7 @@ import numpy as np
 from pandora_train.box.schema import Schema
 from pandora_train.encoder import Vectors
 from pandora_train.memory import Entry, Turn
+from pandora_train.records import Benchmark
 from pandora_train.retrieval import Query, RetrievalConfig, Retriever
 
 T = TypeVar("T")
@@ -94,8 +95,8 @@ def measure(count: int, questions: int, repeats: int) -> dict[str, float]:
 
 
 def _entry(number: int) -> Entry:
-    benchmark = ("spider", "wikitq", "grailqa")[number % 3]
-    return Entry(id=f"e{number}", benchmark=benchmark, group=str(number % 140), question=f"question {number}",
+    benchmarks: tuple[Benchmark, ...] = ("spider", "wikitq", "grailqa")
+    return Entry(id=f"e{number}", benchmark=benchmarks[number % 3], group=str(number % 140), question=f"question {number}",
                  boxes=Schema(boxes=()), program_id=f"program {number // 2}",
                  turns=(Turn(reasoning="1. a", code="result = 1"),))
 
