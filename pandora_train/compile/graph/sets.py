@@ -109,10 +109,10 @@ class SetWriter:
         """Where ``relation`` lives (subjects of several types: in several BOXes), and whether it runs from
         value to subject there."""
         name = self.graph.aliases.get(relation, relation)
-        kept, back = self.graph.locate(name)
-        if kept not in self.places:
+        stored, back = self.graph.locate(name)
+        if stored not in self.places:
             raise Unsupported("relation not in the BOXes", relation)
-        return self.places[kept], back
+        return self.places[stored], back
 
     def place(self, relation: str) -> tuple[Place, bool]:
         """As :meth:`located`, where one BOX is needed."""

@@ -46,8 +46,8 @@ class _Sexpr:
         return self.sets.finish(self._members(e))
 
     def _members(self, e: SExpression) -> NodeSet:
-        found = self._set(e)
-        return self._class(e) if found is None else found
+        members = self._set(e)
+        return self._class(e) if members is None else members
 
     def _set(self, e: SExpression) -> NodeSet | None:
         """The set of ``e``; ``None`` for a class, whose members depend on what surrounds it."""
@@ -68,13 +68,13 @@ class _Sexpr:
 
     def _join(self, relation: SExpression, inner: SExpression) -> NodeSet:
         path = _path(relation)
-        found = self._set(inner)
-        if found is None and len(path) == 1:
+        reached = self._set(inner)
+        if reached is None and len(path) == 1:
             return self.sets.any_value(path[0][0], back=path[0][1])
-        found = self._class(inner) if found is None else found
+        reached = self._class(inner) if reached is None else reached
         for name, back in reversed(path):  # (JOIN r S): those with a value of r in S
-            found = self.sets.objects(name, found, back=not back)
-        return found
+            reached = self.sets.objects(name, reached, back=not back)
+        return reached
 
     def _and(self, left: SExpression, right: SExpression) -> NodeSet | None:
         a, b = self._set(left), self._set(right)

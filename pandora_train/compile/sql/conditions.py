@@ -228,8 +228,8 @@ def _in_query(scope: Scope, subject: SqlValue, query: exp.Expression, positive: 
     if relation is None:
         return finished
     if relation.scalars:
-        (found,) = relation.scalars
-        return compare(subject, hold(scope, found), "==" if positive else "!=")
+        (single,) = relation.scalars
+        return compare(subject, hold(scope, single), "==" if positive else "!=")
     if len(relation.outputs) != 1:
         raise Unsupported("IN over several columns", query.sql())
     column = relation.outputs[0]

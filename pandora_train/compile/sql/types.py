@@ -53,8 +53,8 @@ def as_number(part: SqlValue) -> SqlValue:
     if part.numeric:
         return part
     if isinstance(part.literal, str):
-        found = _PREFIX.match(part.literal)
-        return number(found.group().strip().lstrip("+")) if found else number("0")
+        digits = _PREFIX.match(part.literal)
+        return number(digits.group().strip().lstrip("+")) if digits else number("0")
     if part.scalar:
         raise Unsupported("arithmetic on text", part.english)
     series = part.column.series if part.column else None
