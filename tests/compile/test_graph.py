@@ -149,6 +149,7 @@ DURING = f"""FILTER(NOT EXISTS {{?y ns:{HELD}.from ?a}} ||
      {"Ada", "Bo"}),
     (f"SELECT DISTINCT ?x {{ {{ ?x ns:{HELD}.place ns:m.0kiel }} UNION {{ ?x ns:{HELD}.place ns:m.0ulm }} }}",
      {"m.1", "m.2", "m.3"}),
+    (f"SELECT DISTINCT ?x {{ ?y ns:{HELD}.office_holder ?x . ?y ns:{HELD}.place ?z . FILTER(?z != ns:m.0ulm) }}", {"Ada"}),
     (f"SELECT DISTINCT ?x {{ ?x ns:{HELD}.place ns:m.0ulm . OPTIONAL {{ ?x ns:{HELD}.to ?t }} }}",
      {"m.2", "m.3"}),
 ])

@@ -41,8 +41,9 @@ class _Sexpr:
         self.sets = sets
 
     def compile(self, e: SExpression) -> Compiled:
-        if isinstance(e, list) and e and e[0] == "COUNT":
-            return self.sets.finish(self._members(e[1]), count=True)
+        match e:
+            case ["COUNT", inner]:
+                return self.sets.finish(self._members(inner), count=True)
         return self.sets.finish(self._members(e))
 
     def _members(self, e: SExpression) -> NodeSet:

@@ -124,6 +124,8 @@ class _TreeCompiler:
             raise NotATree
 
     def _nested(self, p: Any, tree: PatternTree) -> None:
+        if isinstance(p, list):  # VALUES without a row
+            raise NotATree
         if p.name == "values":
             if len(p.res) != 1:
                 raise NotATree
@@ -165,6 +167,8 @@ class _TreeCompiler:
             for part in [e.expr, *e.other]:
                 self._filter(part, tree)
         elif name == "RelationalExpression" and e.op == "!=":
+            if not all(isinstance(term, (Variable, URIRef, Literal)) for term in (e.expr, e.other)):
+                raise NotATree
             tree.unequal.append((e.expr, e.other))
         elif name == "RelationalExpression" and e.op in ("<", "<=", ">", ">="):
             left, right, op = plain(e.expr), plain(e.other), e.op
@@ -262,8 +266,9 @@ class _TreeCompiler:
         for relation, op, value in tree.bounds.get(variable, []):
             values = self._bound(values, relation, op, value)
         for constant in self._excluded(tree, variable):
-            if values is not None:
-                values = self.sets.without(values, constant)
+            if values is None:  # "anything but" is no set to walk on from
+                raise NotATree
+            values = self.sets.without(values, constant)
         return values
 
     def _edge(self, tree: PatternTree, e: Edge, variable: Any) -> NodeSet:

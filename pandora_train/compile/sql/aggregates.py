@@ -15,6 +15,7 @@ from pandora_train.compile.sql.scope import (
     SqlValue,
     fresh_column,
     listed,
+    named_argument,
     quoted,
     signature,
 )
@@ -103,8 +104,8 @@ def assigned(scope: Scope, part: SqlValue, base: str,
     # A BOX keeps its columns (later steps read it again); a frame of our own is extended in place.
     own = scope.frame.var in {t.title for t in scope.context.tables.values()}
     var = writer.name("table") if own else scope.frame.var
-    code = part.array or part.code
-    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({name}={code})")
+    new = named_argument(name, part.array or part.code)
+    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({new})")
     column = FrameColumn(name, part.kind, part.nullable, affinity=part.affinity)
     tables = tuple(replace(t, whole=False) for t in scope.frame.tables)
     computed = scope.frame.computed | ({signature(scope, node): column} if node is not None else {})
@@ -281,7 +282,7 @@ def _named(aggregate: Aggregate, key: str) -> str:
     """One ``name=(column, method)`` of a named aggregation."""
     argument, name = aggregate.argument, aggregate.column.name
     if argument is None:
-        return f"{name}=({key!r}, 'size')"
+        return named_argument(name, f"({key!r}, 'size')")
     assert argument.column is not None
     how = repr(aggregate.method)
     if aggregate.method == "join":
@@ -294,14 +295,12 @@ def _named(aggregate: Aggregate, key: str) -> str:
             raise Unsupported("sum of distinct values with NULL", argument.english)
     elif aggregate.method == "sum" and argument.nullable:
         how = "lambda cells: cells.sum(min_count=1)"  # only NULLs add up to NULL
-    return f"{name}=({argument.column.name!r}, {how})"
+    return named_argument(name, f"({argument.column.name!r}, {how})")
 
 
 def _first(column: FrameColumn) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w*", column.name):
-        raise Unsupported("column name that is no identifier", column.name)
     how = "lambda cells: cells.iloc[0]" if column.nullable else "'first'"  # 'first' skips NULLs
-    return f"{column.name}=({column.name!r}, {how})"
+    return named_argument(column.name, f"({column.name!r}, {how})")
 
 
 def _grouped_scope(scope: Scope, var: str, by: list[FrameColumn], loose: list[FrameColumn],

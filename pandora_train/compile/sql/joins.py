@@ -15,6 +15,7 @@ from pandora_train.compile.sql.scope import (
     ScopeTable,
     fresh_column,
     listed,
+    named_argument,
     quoted,
 )
 from pandora_train.compile.writer import Unsupported
@@ -264,9 +265,8 @@ def _number_column(context: Context, frame: Frame, column: FrameColumn) -> tuple
     name = fresh_column(frame, f"{column.name}_number")
     var = frame.var if frame.var.startswith("joined") else context.writer.name(frame.tables[0].title)
     code = f"pd.to_numeric({frame.var}[{column.name!r}], errors='coerce')"
-    cell = f"{name}={code}" if name.isidentifier() else f"**{{{name!r}: {code}}}"
     context.writer.step(f"Read {column.name} of {frame.tables[0].title} as a number, {name}.",
-                        f"{var} = {frame.var}.assign({cell})")
+                        f"{var} = {frame.var}.assign({named_argument(name, code)})")
     added = FrameColumn(name, "float", True, column.unique)
     (*others, last) = frame.tables
     table = replace(last, columns=last.columns | {name.lower(): added}, whole=False)

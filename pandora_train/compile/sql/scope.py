@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -307,6 +308,12 @@ def fresh_column(frame: Frame, base: str, taken: set[str] | None = None) -> str:
     while name in names:
         name, n = f"{base}_{n}", n + 1
     return name
+
+
+def named_argument(name: str, code: str) -> str:
+    """``name=code``, also for a name that Python's syntax doesn't allow there (``2024``, ``class``)."""
+    plain = name.isidentifier() and not iskeyword(name)
+    return f"{name}={code}" if plain else f"**{{{name!r}: {code}}}"
 
 
 def quoted(names: list[str]) -> str:

@@ -29,6 +29,8 @@ _NOTHING = Frame("", ())
 
 def compile_select(context: Context, select: exp.Select, outer: Scope | None) -> Relation:
     """Write the steps of ``select``; the projection itself is left to the caller."""
+    if not select.expressions:
+        raise Unsupported("SELECT of nothing", select.sql())
     if not select.args.get("from_") and not select.args.get("where"):
         return _whole(Scope(context, _NOTHING, _NOTHING, outer=outer), select, list(select.expressions))
     joined = from_clause(context, select, outer)
