@@ -51,9 +51,9 @@ class _Sexpr:
         return self._class(e) if members is None else members
 
     def _set(self, e: SExpression) -> NodeSet | None:
-        """The set of ``e``; ``None`` for a class, whose members depend on what surrounds it."""
+        """The set of ``e``; ``None`` for a class that is only inferred: its surroundings say who is in it."""
         if isinstance(e, str):
-            return None if self._is_class(e) else self.sets.constant(_value(e))
+            return self.sets.of_class(None, e) if self._is_class(e) else self.sets.constant(_value(e))
         match e:
             case ["JOIN", relation, inner]:
                 return self._join(relation, inner)
@@ -79,10 +79,8 @@ class _Sexpr:
 
     def _and(self, left: SExpression, right: SExpression) -> NodeSet | None:
         a, b = self._set(left), self._set(right)
-        if a is None:
-            return self.sets.of_class(b, _name(left)) if isinstance(left, str) else b
-        if b is None:
-            return self.sets.of_class(a, _name(right)) if isinstance(right, str) else a
+        if a is None or b is None:
+            return b if a is None else a
         return self.sets.both(a, b)
 
     def _class(self, e: SExpression) -> Pick:

@@ -301,7 +301,9 @@ class _TreeCompiler:
         if self.sets.graph.locate(relation)[0] not in self.sets.places:
             return base  # no node here has such a date
         limit = self.sets.compare(relation, op, value, missing=True)
-        if isinstance(base, Pick) and isinstance(limit, Pick) and base.box is limit.box:
+        # Only a subject of the BOX surely has a row there, in which the date may be missing.
+        if isinstance(base, Pick) and isinstance(limit, Pick) and base.box is limit.box \
+                and base.answer == limit.answer:
             return self.sets.both(base, limit)
         raise Unsupported("time constraint on a relation in a BOX of its own", relation)
 
