@@ -96,8 +96,8 @@ def measure(count: int, questions: int, repeats: int) -> dict[str, float]:
 
 def _entry(number: int) -> Entry:
     benchmarks: tuple[Benchmark, ...] = ("spider", "wikitq", "grailqa")
-    return Entry(id=f"e{number}", benchmark=benchmarks[number % 3], group=str(number % 140), question=f"question {number}",
-                 boxes=Schema(boxes=()), program_id=f"program {number // 2}",
+    return Entry(id=f"e{number}", benchmark=benchmarks[number % 3], group=str(number % 140),
+                 question=f"question {number}", boxes=Schema(boxes=()), program_id=f"program {number // 2}",
                  turns=(Turn(reasoning="1. a", code="result = 1"),))
 
 
