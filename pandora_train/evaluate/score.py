@@ -28,7 +28,7 @@ from pandora_train.sources.freebase import NO_GRAPH
 
 SQL_TIMEOUT = 30.0
 WORKERS = 4
-Outcome = Literal["answered", "empty", "no answer", "error", "timeout", "missing"]
+PredictionOutcome = Literal["answered", "empty", "no answer", "error", "timeout", "missing"]
 
 
 class Scored(Record):
@@ -37,7 +37,7 @@ class Scored(Record):
     id: str
     group: str
     tags: dict[str, str]
-    outcome: Outcome
+    outcome: PredictionOutcome
     scores: dict[str, float]
     note: str = ""
     """The error of a prediction that failed."""
@@ -117,7 +117,7 @@ def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.
     if prediction.form is not None and ontology is not None:
         em = grailqa.same_logical_form(prediction.form, example.gold.program, ontology)
         scores = {"em": float(em)} | scores | ({"f1": 1.0} if em else {})
-    outcome: Outcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
+    outcome: PredictionOutcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
     return _scored(example, outcome, scores)
 
 
@@ -130,7 +130,7 @@ def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:
     original, *variants = spider_metric.databases(database(example))
     result = POOL.run(original, spider_metric.prepare_sql(sql), timeout)
     if result.rows is None:
-        outcome: Outcome = "timeout" if result.outcome == "timeout" else "error"
+        outcome: PredictionOutcome = "timeout" if result.outcome == "timeout" else "error"
         zeros = score(example, None) | ({"ts": 0.0} if variants else {})
         return _scored(example, outcome, zeros, result.error)
     gold = gold_rows(example) or []
@@ -149,7 +149,7 @@ def _same(db: Path, gold_sql: str, sql: str, ordered: bool, timeout: float) -> b
     return found is not None and spider_metric.ex_match(gold, found, ordered, typed=True)
 
 
-def _scored(example: Example, outcome: Outcome, scores: dict[str, float], note: str = "") -> Scored:
+def _scored(example: Example, outcome: PredictionOutcome, scores: dict[str, float], note: str = "") -> Scored:
     return Scored(id=example.id, group=example.group, tags=example.tags, outcome=outcome, scores=scores,
                   note=note)
 
