@@ -1,9 +1,9 @@
 """One example through a system to a scored outcome: the one place that decides what a failure is.
 
-*Ground, build BOXes, fetch demonstrations, solve, score.* A question ends *answered* (scored, whatever the answer
-is worth), with a *failed reading* (ours: in n, scored 0, told before a call is paid for) or with *unusable gold*
-(outside n). Whatever the machinery or a server does to it leaves it *unfinished*: it has no record, and
-``--resume`` takes it up again. One question never ends a run; only what concerns all of them does
+*Ground, build BOXes, fetch demonstrations, solve, score.* A question ends *answered* (scored, whatever the
+answer is worth), with a *failed reading* (ours: in n, scored 0, told before a call is paid for) or with
+*unusable gold* (outside n). Whatever the machinery or a server does to it leaves it *unfinished*: it has no
+record, and ``--resume`` takes it up again. One question never ends a run; only what concerns all of them does
 (:class:`~pandora_train.errors.UserError`: a bad key, an unknown model, a full disk).
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pandora_train.box import BoxSet, boxes_for
+from pandora_train.box import boxes_for
 from pandora_train.box.schema import schema_of
 from pandora_train.errors import GoldError, MachineryError, ReadingError, UserError, first_line
 from pandora_train.ground import Grounder
@@ -67,8 +67,9 @@ class Answerer:
         """Follow ``example`` to its end.
 
         ``hint`` and ``teach`` (compare each answer with gold, and feed a wrong one back) are for teachers;
-        without ``scored`` no gold is asked for. Raises :class:`~pandora_train.errors.MachineryError` where the
-        question stays unfinished, :class:`~pandora_train.errors.UserError` for what concerns all questions.
+        without ``scored`` no gold is asked for. Raises :class:`~pandora_train.errors.MachineryError` where
+        the question stays unfinished, :class:`~pandora_train.errors.UserError` for what concerns all
+        questions.
         """
         began = time.monotonic()
         try:
@@ -173,7 +174,8 @@ def described(error: Exception) -> str:
 
 
 def _gold(example: Example) -> Cells | None:
-    """Rows of the gold SQL, where that decides. Raises :class:`GoldError` when there is nothing to compare with."""
+    """Rows of the gold SQL, where that decides. Raises :class:`GoldError` when there is nothing to compare
+    with."""
     if not needs_gold_rows(example) and example.gold.answers is None:
         raise GoldError("it has no gold answer")
     try:

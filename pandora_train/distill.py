@@ -1,7 +1,8 @@
 """Distillation: memory entries become a supervised data set of prompts and completions (Parquet, a card).
 
-A row is ``id, benchmark, group, prompt, completion`` in trl's form: the prompt is exactly what the agent would
-send at that turn, earlier turns and their real feedback included; the completion is the one reply that is right.
+A row is ``id, benchmark, group, prompt, completion`` in trl's form: the prompt is exactly what the agent
+would send at that turn, earlier turns and their real feedback included; the completion is the one reply that
+is right.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
@@ -18,8 +19,7 @@ from pandora_train.encoder import EMBEDDED, open_encoder
 from pandora_train.errors import UserError
 from pandora_train.leakage import Reserved
 from pandora_train.llm.protocol import Message
-from pandora_train.llm.tokens import ChatTokenizer
-from pandora_train.llm.weights import resolve
+from pandora_train.llm.tokens import chat_tokenizer
 from pandora_train.memory import Entry, normal_question, read_entries
 from pandora_train.prompt import Demonstration, PromptConfig, Question, TokenCount, lay_out, write_reply
 from pandora_train.records import Benchmark, PromptSettings, Record, content_id
@@ -105,7 +105,8 @@ def _held(group: str, config: DistillConfig) -> bool:
 
 
 def _deduplicate(entries: list[Entry], programs: int, counts: Counter[str]) -> list[Entry]:
-    """Each question with at most ``programs`` different programs; those that changed data verified come first.
+    """Each question with at most ``programs`` different programs; those that changed data verified come
+    first.
 
     A further program of the same question gets an id of its own.
     """
@@ -150,7 +151,7 @@ def _limit(entries: list[Entry], config: DistillConfig, counts: Counter[str]) ->
 
 
 def _rows(entries: list[Entry], config: DistillConfig, counts: Counter[str]) -> list[SftRow]:
-    tokenizer = ChatTokenizer(resolve(config.model))
+    tokenizer = chat_tokenizer(config.model)
     demonstrate = _demonstrations(entries, config)
 
     def count(messages: list[Message]) -> int:
@@ -241,9 +242,9 @@ task_categories:
 ---
 # SFT rows distilled by pandora_train
 
-Prompts and completions (trl's form) that answer a question over pandas DataFrames by reasoning and code. Every
-program was run and gave the gold answer. Reply format: `{config.prompt.format}`; all prompt settings are in
-`{SETTINGS}`. The rows inherit the licences of the benchmarks they were made from.
+Prompts and completions (trl's form) that answer a question over pandas DataFrames by reasoning and code.
+Every program was run and gave the gold answer. Reply format: `{config.prompt.format}`; `{SETTINGS}` has
+all prompt settings. The rows inherit the licences of the benchmarks they were made from.
 
 | benchmark | train rows |
 |---|---|

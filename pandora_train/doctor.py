@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 from pandora_train.config import home
 from pandora_train.errors import MachineryError, UserError
-from pandora_train.llm.protocol import Message
 
-ANSWER: Message = {"role": "assistant", "content": "```python\nresult = []\n```"}
+ANSWER = "```python\nresult = []\n```"
 
 
 @dataclass(frozen=True)
@@ -167,15 +166,14 @@ def _assembled() -> list[str]:
 
 def _same_tokens(served: dict[str, list[int]]) -> list[Finding]:
     """Training, the agent's token counts and vLLM must see one prompt as the same token ids."""
-    from pandora_train.llm.tokens import ChatTokenizer
+    from pandora_train.llm.tokens import chat_tokenizer
     from pandora_train.serve.proof import PROBE
     from pandora_train.train.encode import encode
 
     wrong = []
     for folder, ids in served.items():
-        ours = ChatTokenizer(folder)
-        trained, labelled = encode([*PROBE, ANSWER], ours.tokenizer)
-        prompt = trained[: labelled.index(True)]
+        ours = chat_tokenizer(folder)
+        prompt, _ = encode(PROBE, ANSWER, ours.tokenizer)
         if not ids == ours.ids(PROBE) == prompt:
             wrong.append(folder)
     if wrong:

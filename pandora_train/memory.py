@@ -41,7 +41,8 @@ class Entry(Record):
     """Corrections included; the last turn gives gold."""
     language: str = ""
     program: str = ""
-    """The label beside the pandas code, in ``language``: SQL, SPARQL, an s-expression, a step program, a path."""
+    """The label beside the pandas code, in ``language``: SQL, SPARQL, an s-expression, a step program, a
+    path."""
     program_id: str = ""
     """Content id of the normalised label, for leakage checks by logical form."""
     settings: PromptSettings = PromptSettings()

@@ -183,9 +183,9 @@ filter)."""
 
 Ending = Literal["answered", "failed reading", "unusable gold"]
 """What became of a question that is done with. *answered*: scored, whatever the answer is worth. *failed
-reading*: our reader or builder can't make its BOXes, or there are none: it counts in n with score 0. *unusable
-gold*: its label gives no answer to compare with: outside n. (*unfinished*, by the machinery or a server, leaves
-no record: the question is taken up again.)"""
+reading*: our reader or builder can't make its BOXes, or there are none: it counts in n with score 0.
+*unusable gold*: its label gives no answer to compare with: outside n. (*unfinished*, by the machinery or a
+server, leaves no record: the question is taken up again.)"""
 
 
 class PromptPart(Record):

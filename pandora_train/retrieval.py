@@ -40,8 +40,8 @@ class RetrievalConfig(Config):
     order: Literal["nearest", "random"] = "nearest"
     """``random`` draws demonstrations by the question's id (ablation "- SR")."""
     longest: NonNegativeInt = 0
-    """Entries whose schemas have more fields than this are passed over (0: none): wide databases fill the prompt
-    with fields that the question does not need."""
+    """Entries whose schemas have more fields than this are passed over (0: none): wide databases fill the
+    prompt with fields that the question does not need."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Retriever:
     def nearest(self, queries: Sequence[Query], config: RetrievalConfig) -> list[list[Entry]]:
         """The K nearest entries of each query, nearest first; equals in the order of the memory.
 
-        Never the question itself, by id or by text, nor an entry with its label. Many queries at once share one
-        pass over the memory.
+        Never the question itself, by id or by text, nor an entry with its label. Many queries at once share
+        one pass over the memory.
         """
         if config.k == 0:
             return [[] for _ in queries]
@@ -143,8 +143,8 @@ def open_retriever(config: RetrievalConfig, encoder: Encoder,
 def embedded(texts: Sequence[str], encoder: Encoder) -> Vectors:
     """[len(texts), d] unit vectors; those on disk under ``<home>/embeddings`` aren't computed again.
 
-    Kept by text, so that another choice of entries encodes only what is new. A cache that can't be read is made
-    anew; one that can't be written is a warning.
+    Kept by text, so that another choice of entries encodes only what is new. A cache that can't be read is
+    made anew; one that can't be written is a warning.
     """
     file = home() / "embeddings" / f"{content_id(encoder.name)}.npz"
     keys = np.array([content_id(text, size=24).encode() for text in texts], dtype="S24")

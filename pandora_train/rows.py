@@ -140,7 +140,7 @@ def _read(file: Path) -> list[SftRow]:
             raise UserError(f"{file}, row {number}: {problem['msg']} at {where}{old}") from None
         if [m["role"] for m in row.completion] != ["assistant"] or not row.prompt \
                 or row.prompt[-1]["role"] != "user":
-            raise UserError(f"{file}, row {number}: the prompt must end with a user's turn, the completion is "
+            raise UserError(f"{file}, row {number}: a prompt ends with a user's turn, a completion is "
                             "one assistant's")
         rows.append(row)
     return rows

@@ -148,8 +148,8 @@ _APPEND = threading.Lock()
 def append_line(path: Path, line: str, lock: threading.Lock = _APPEND) -> None:
     """Append ``line`` and a newline in one write, flushed to disk.
 
-    Raises :class:`UserError` when the disk takes no more: half a line is cut off again, so that nothing is ever
-    glued to it.
+    Raises :class:`UserError` when the disk takes no more: half a line is cut off again, so that nothing is
+    ever glued to it.
     """
     data = line.encode("utf-8", "replace") + b"\n"
     with lock:
@@ -162,7 +162,8 @@ def append_line(path: Path, line: str, lock: threading.Lock = _APPEND) -> None:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(f.fileno())
         except OSError as e:
-            raise UserError(f"cannot write {path} ({e.strerror}): make room, then go on with --resume") from None
+            raise UserError(f"cannot write {path} ({e.strerror}): make room, then go on with "
+                            "--resume") from None
 
 
 def _cut_unfinished(path: Path) -> None:
@@ -178,8 +179,8 @@ def _cut_unfinished(path: Path) -> None:
 def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
     """Yield the records of a JSONL file, that may be growing: an unfinished last line is left.
 
-    Raises :class:`UserError` with the line number when another line cannot be read, and for records that another
-    version of the layout wrote.
+    Raises :class:`UserError` with the line number when another line cannot be read, and for records that
+    another version of the layout wrote.
     """
     if not path.exists():
         return
@@ -205,8 +206,8 @@ def _refuse_version(path: Path, line: bytes) -> None:
         record = json.loads(line)
         version = record.get("version", VERSION) if isinstance(record, dict) else VERSION
         if version != VERSION:
-            raise UserError(f"{path} was written by version {version} of the layout, this is {VERSION}: make it "
-                            "anew")
+            raise UserError(f"{path} was written by version {version} of the layout, this is {VERSION}: "
+                            "make it anew")
 
 
 def write_text(path: Path, text: str) -> None:

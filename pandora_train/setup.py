@@ -16,7 +16,8 @@ from pandora_train.errors import UserError
 from pandora_train.ground import Grounder, RelationsConfig
 from pandora_train.llm import LLM, Identity, LLMConfig, open_llm
 from pandora_train.memory import Entry
-from pandora_train.records import PromptSettings, content_id
+from pandora_train.prompt import Demonstration
+from pandora_train.records import Example, PromptSettings, content_id
 from pandora_train.retrieval import Query, RetrievalConfig, Retriever, open_retriever
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.systems.pandora import AgentConfig, Pandora
@@ -60,9 +61,12 @@ class Setup:
     def __init__(self, config: AnswerConfig, llm: LLM, sandbox: Sandbox, retriever: Retriever | None) -> None:
         self.llm, self.retriever = llm, retriever
         self.identity: Identity = llm.identity()
-        self.answerer = Answerer(
-            Pandora(llm, sandbox, config.agent), sandbox, config.agent.prompt, config.grounder(),
-            (lambda e: retriever.demonstrations(Query.of(e), config.retrieval)) if retriever else lambda e: ())
+
+        def demonstrations(example: Example) -> list[Demonstration]:
+            return retriever.demonstrations(Query.of(example), config.retrieval) if retriever else []
+
+        self.answerer = Answerer(Pandora(llm, sandbox, config.agent), sandbox, config.agent.prompt,
+                                 config.grounder(), demonstrations)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""Retrieval: milliseconds a question, encoding apart, beside a plain argsort and a vector library, in one run.
+"""Retrieval: milliseconds a question, encoding apart, beside a plain argsort and a vector library, in one
+run.
 
     python scripts/bench_memory.py [--quick] [--entries 1000 10000 100000] [--json FILE]
 
 Random unit vectors of 384 dimensions, K = 10; each figure is the median of --repeats passes over --questions
-questions, singly and in batches of 32. *argsort* sorts all scores of one question. *usearch* (exact search, if it
-is installed: pip install usearch) knows nothing of exclusions: the question itself, its label, other tasks.
+questions, singly and in batches of 32. *argsort* sorts all scores of one question. *usearch* (exact search,
+if it is installed: pip install usearch) knows nothing of exclusions: the question itself, its label, other
+tasks.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from pandora_train.box.schema import Schema
 from pandora_train.encoder import Vectors
 from pandora_train.memory import Entry, Turn
+from pandora_train.records import Benchmark
 from pandora_train.retrieval import Query, RetrievalConfig, Retriever
 
 T = TypeVar("T")
@@ -43,7 +46,7 @@ class Drawn:
         numbers = [int(text.split()[-1]) for text in texts]
         vectors = np.random.default_rng(self._seed + min(numbers)).standard_normal(
             (len(texts), DIMENSIONS)).astype(np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 
 def main() -> None:
@@ -69,13 +72,16 @@ def measure(count: int, questions: int, repeats: int) -> dict[str, float]:
         os.environ["PANDORA_HOME"] = home
         encoder = Drawn()
         retriever = Retriever([_entry(n) for n in range(count)], encoder)
-    queries = [Query(f"q{n}", f"which question {count + n}", "spider", f"label {n}") for n in range(questions)]
+    queries = [Query(f"q{n}", f"which question {count + n}", "spider", f"label {n}")
+               for n in range(questions)]
     vectors = encoder([e.question for e in retriever.entries])
     asked = encoder([q.question for q in queries])
-    encode, encode_batch = (_each(queries, size, lambda b: encoder([q.question for q in b])) for size in (1, BATCH))
+    encode, encode_batch = (_each(queries, size, lambda b: encoder([q.question for q in b]))
+                            for size in (1, BATCH))
     kinds: dict[str, Callable[[], float]] = {
         "ours, singly": lambda: _each(queries, 1, lambda b: retriever.nearest(b, CONFIG)) - encode,
-        "ours, batches of 32": lambda: _each(queries, BATCH, lambda b: retriever.nearest(b, CONFIG)) - encode_batch,
+        "ours, batches of 32": lambda: _each(
+            queries, BATCH, lambda b: retriever.nearest(b, CONFIG)) - encode_batch,
         "argsort, singly": lambda: _each(list(range(questions)), 1, lambda b: np.argsort(
             -(vectors @ asked[b[0]]), kind="stable")[: CONFIG.k]),
     }
@@ -83,12 +89,14 @@ def measure(count: int, questions: int, repeats: int) -> dict[str, float]:
     if library is not None:
         kinds["usearch, singly"] = lambda: _each(list(range(questions)), 1, library)
         kinds["usearch, batches of 32"] = lambda: _each(list(range(questions)), BATCH, library)
-    rounds = [{name: kind() for name, kind in kinds.items()} for _ in range(repeats)]  # in turn: noise is shared
+    # In turn, so that noise is shared.
+    rounds = [{name: kind() for name, kind in kinds.items()} for _ in range(repeats)]
     return {"entries": count} | {name: statistics.median(r[name] for r in rounds) for name in kinds}
 
 
 def _entry(number: int) -> Entry:
-    return Entry(id=f"e{number}", benchmark=("spider", "wikitq", "grailqa")[number % 3], group=str(number % 140),
+    benchmarks: tuple[Benchmark, ...] = ("spider", "wikitq", "grailqa")
+    return Entry(id=f"e{number}", benchmark=benchmarks[number % 3], group=str(number % 140),
                  question=f"question {number}", boxes=Schema(boxes=()), program_id=f"program {number // 2}",
                  turns=(Turn(reasoning="1. a", code="result = 1"),))
 
@@ -106,7 +114,7 @@ def _each(items: list[T], size: int, call: Callable[[list[T]], object]) -> float
 
 def _usearch(vectors: Vectors, asked: Vectors) -> Callable[[list[int]], object] | None:
     try:
-        from usearch.index import MetricKind, search  # type: ignore[import-not-found]
+        from usearch.index import MetricKind, search
     except ImportError:
         return None
     return lambda batch: search(vectors, asked[batch], CONFIG.k, MetricKind.IP, exact=True)

@@ -120,7 +120,8 @@ def spider_rows(folder: Path, databases: int, per_database: int) -> list[Row]:
             boxes = boxes_for(example.knowledge)
             with contextlib.suppress(Unsupported):
                 compiled = compile_label(example, boxes)
-                prompt = lay_out(PromptConfig(), schema_of(boxes), Question(example.question), [], lambda _: 0)
+                question = Question(example.question)
+                prompt = lay_out(PromptConfig(), schema_of(boxes), question, [], lambda _: 0)
                 reply = write_reply(compiled.reasoning, compiled.code, "fenced")
                 made.append({"id": example.id, "benchmark": "spider", "group": name,
                              "prompt": prompt.messages(),
@@ -247,7 +248,7 @@ def _ours(arguments: argparse.Namespace) -> dict[str, float]:
     from pandora_train.train.encode import encode_rows
     from pandora_train.train.loop import Loop
     from pandora_train.train.plan import micro_batches
-        from pandora_train.train.track import Tracker
+    from pandora_train.train.track import Tracker
     from pandora_train.train.tree import build_tree
 
     folder, tokenizer_folder = _base(arguments)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import setuptools  # noqa: F401  (before anything imports distutils: vLLM's own import of it fails otherwise)
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 settings.register_profile("no_deadline", deadline=None)
+settings.register_profile("find_only", deadline=None, phases=(Phase.explicit, Phase.generate))  # scripts/mutants.py
 settings.load_profile("no_deadline")
 
 BLOCK, HEADER = 32768, 7

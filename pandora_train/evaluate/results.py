@@ -1,8 +1,8 @@
 """``results.json``: what an evaluation found, as one record that is written and read.
 
 n is what was asked: answered questions and failed readings (scored 0) count; questions with unusable gold are
-outside, by reason; unfinished ones are outside, too, and make the result incomplete until ``--resume`` takes them
-up.
+outside, by reason; unfinished ones are outside, too, and make the result incomplete until ``--resume`` takes
+them up.
 """
 
 from __future__ import annotations
@@ -156,6 +156,5 @@ def read_results(file: Path) -> Results | None:
     except ValidationError:
         results = None
     if results is None or results.version != VERSION:
-        raise UserError(f"{file} was written by another layout of results than this one ({VERSION}): evaluate "
-                        "again")
+        raise UserError(f"{file} was written by another layout of results, this is {VERSION}: evaluate again")
     return results

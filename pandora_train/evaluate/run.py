@@ -6,20 +6,23 @@ incomplete, and ``--resume`` takes up just those.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from typing import Any
 
 from pydantic import PositiveInt
 
-from pandora_train.answer import Answer, answer_all
+from pandora_train.answer import answer_all
 from pandora_train.errors import UserError
 from pandora_train.evaluate.explain import explained, write_errors
-from pandora_train.evaluate.results import Results, summarise
+from pandora_train.evaluate.results import Demonstrated, MemoryUsed, Results, summarise
 from pandora_train.leakage import Reserved
+from pandora_train.memory import read_entries
 from pandora_train.prompt import Prompt
 from pandora_train.records import Example, PartText, Trajectory
 from pandora_train.runs import Run, write_json
+from pandora_train.serve.check import prove
 from pandora_train.setup import AnswerConfig, Setup, opened, who_answers
 from pandora_train.sources import DataConfig, load
 
@@ -36,9 +39,9 @@ class EvaluateConfig(AnswerConfig):
 def evaluate(config: EvaluateConfig, run: Run) -> Results:
     """Answer and score all questions; ``complete`` is false when some are left unfinished.
 
-    Writes ``samples.jsonl``, ``parts.jsonl`` and ``errors.jsonl`` as it goes, ``results.json`` at the end. Raises
-    :class:`UserError` for what concerns all questions, also when the model that answers, the memory or the
-    prompt settings are not those that the run was begun with.
+    Writes ``samples.jsonl``, ``parts.jsonl`` and ``errors.jsonl`` as it goes, ``results.json`` at the end.
+    Raises :class:`UserError` for what concerns all questions, also when the model that answers, the memory or
+    the prompt settings are not those that the run was begun with.
     """
     examples = [e for data in config.data for e in load(data)]
     _refuse_repeats(examples)
@@ -47,18 +50,22 @@ def evaluate(config: EvaluateConfig, run: Run) -> Results:
     todo = [e for e in examples if e.id not in finished]
     unfinished: dict[str, str] = {}
     if todo:
+        for proof in prove(config.llm) if config.llm else []:
+            print(f"{proof.state}: {proof.name}, {proof.detail}", file=sys.stderr)
         with opened(config, reserved.shares) as setup:
             run.record(who_answers(setup, config), {"identity": setup.identity.model_dump(mode="json")})
             unfinished = answer_all(todo, config.workers, "evaluate", _Sink(setup, run))
     samples = run.read("samples.jsonl", Trajectory)
-    results = summarise(samples, examples, unfinished).model_copy(update=_about(config, samples, run, reserved))
+    results = summarise(samples, examples, unfinished)
+    results = results.model_copy(update=_about(config, samples, run, reserved))
     write_json(run.path / "results.json", results.model_dump())
     write_errors(run, samples)
     return results
 
 
 class _Sink:
-    """Answers one question and writes everything about it, the sample last: it marks the question finished."""
+    """Answers one question and writes everything about it, the sample last: it marks the question
+    finished."""
 
     def __init__(self, setup: Setup, run: Run) -> None:
         self._answerer, self._run = setup.answerer, run

@@ -40,8 +40,8 @@ class LLMConfig(Config):
     """Seconds before the first further try; each later one waits twice as long, up to 16 times this. A
     server that says how long to wait is obeyed."""
     cache: bool | None = None
-    """Keep each reply on disk and never pay for it twice. null: yes for a remote API; no for scripts, own
-    weights and ``http://`` servers, where other weights can appear under the same name."""
+    """Keep each reply on disk, under the identity of who gave it, and never ask twice. null: yes for servers,
+    no for scripts and own weights."""
     price_in: float = Field(default=0.0, ge=0)
     """USD for one million prompt tokens."""
     price_cached: float | None = Field(default=None, ge=0)

@@ -6,9 +6,11 @@ evaluations. float32 on a CPU, bfloat16 on a GPU.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from pandora_train.llm.protocol import Message, Reply
 from pandora_train.llm.tokens import ChatTokenizer, chat_tokenizer, turn_end
 from pandora_train.records import Usage
 
+Arithmetic = Callable[[], contextlib.AbstractContextManager[Any]]
 MIN_SHARED = 32
 """A shared prefix shorter than this is not worth a pass of its own."""
 GATHER_SECONDS = 0.02
@@ -58,7 +61,22 @@ class LocalLLM:
             model = with_adapter(model, config.adapter)
             if not gpu:  # float32, where merging is exact to rounding and saves time
                 model = model.merge_and_unload()
-        self._model: Any = model.to("cuda" if gpu else "cpu").eval()
+        self._begin(model.to("cuda" if gpu else "cpu").eval())
+
+    @classmethod
+    def around(cls, model: Any, tokenizer: Any, config: LLMConfig, arithmetic: Arithmetic) -> LocalLLM:
+        """The same decoding with a model that is loaded already and goes on training.
+
+        ``arithmetic`` is entered around each batch: autocast holds in the thread alone that enters it.
+        """
+        llm = cls.__new__(cls)
+        llm.name, llm._config, llm._chat = config.model, config, ChatTokenizer(tokenizer)
+        llm._begin(model, arithmetic)
+        return llm
+
+    def _begin(self, model: Any, arithmetic: Arithmetic = contextlib.nullcontext) -> None:
+        self._model: Any = model
+        self._arithmetic = arithmetic
         self._stop_ids = _stop_ids(self._model, self._chat.tokenizer)
         self._waiting: queue.Queue[_Call | None] = queue.Queue()
         self._closed = False
@@ -122,7 +140,7 @@ class LocalLLM:
         if self._config.temperature:
             torch.manual_seed(calls[0].sample)
             options |= {"do_sample": True, "temperature": self._config.temperature}
-        with torch.inference_mode():
+        with torch.no_grad(), self._arithmetic():
             if prefix:
                 shared = torch.tensor([calls[0].ids[:prefix]], device=device)
                 cache = self._model(shared, use_cache=True, logits_to_keep=1).past_key_values

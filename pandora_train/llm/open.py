@@ -31,8 +31,7 @@ def open_llm(config: LLMConfig) -> LLM:
         from pandora_train.llm.local import LocalLLM
 
         llm = LocalLLM(config)
-    remote = config.kind == "openai" and not config.base_url.startswith("http://")
-    if remote if config.cache is None else config.cache:
+    if config.kind == "openai" if config.cache is None else config.cache:
         from pandora_train.llm.cache import CachedLLM
 
         return CachedLLM(llm, config)

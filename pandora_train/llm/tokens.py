@@ -57,8 +57,8 @@ def turn_end(tokenizer: Any) -> int | None:
 class ChatTokenizer:
     """A tokenizer with its chat template, usable from several threads."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.tokenizer: Any = open_tokenizer(path)
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
         self._lock = threading.Lock()  # fast tokenizers refuse concurrent use of one object
 
     def ids(self, messages: list[Message]) -> list[int]:
@@ -74,7 +74,7 @@ def chat_tokenizer(model_id: str) -> ChatTokenizer:
     """The tokenizer of a model id or an adapter's folder; weights that packages ship are assembled first."""
     folder = Path(model_id).expanduser()
     own = (folder / "tokenizer_config.json").is_file()
-    return ChatTokenizer(folder if own else weights.resolve(model_id))
+    return ChatTokenizer(open_tokenizer(folder if own else weights.resolve(model_id)))
 
 
 def find_tokenizer(model_id: str, named: str = "") -> ChatTokenizer | None:

@@ -1,8 +1,8 @@
 """One layout: instruction, demonstrations, BOX schemas, question and turns become messages (appendix C).
 
-The agent, both teachers, the rows of ``distill`` and the proofs of ``serve`` all use :func:`lay_out`, so that a
-student meets the very words it learnt. The order is *instruction, demonstrations, schemas, question*: what many
-questions share comes first, so that training pays for it once and the server's prefix cache hits.
+The agent, both teachers, the rows of ``distill`` and the proofs of ``serve`` all use :func:`lay_out`, so that
+a student meets the very words it learnt. The order is *instruction, demonstrations, schemas, question*: what
+many questions share comes first, so that training pays for it once and the server's prefix cache hits.
 
 One length policy, too: demonstrations go first (farthest first), then the schema's values and types, then the
 fields whose names share least with the question. It knows nothing of gold.
@@ -48,7 +48,8 @@ class PromptConfig(Config):
     """Most tokens of a prompt; demonstrations are left out first (farthest first), then fields are cut."""
 
     def settings(self, relations: int = 0, ranked_by: str = "") -> PromptSettings:
-        """The record that travels with rows and adapter. ``relations``, ``ranked_by``: R* and what chose it."""
+        """The record that travels with rows and adapter. ``relations``, ``ranked_by``: R* and what chose
+        it."""
         return PromptSettings(
             format=self.format, values=self.values, types=self.types, system_role=self.system_role,
             schema_tokens=self.schema_tokens, relations=relations, encoder=ranked_by,
@@ -110,8 +111,8 @@ def lay_out(config: PromptConfig, schema: Schema, question: Question, demonstrat
             count: TokenCount, hint: tuple[str, str] = ("", "")) -> Prompt:
     """The prompt for one question, within the token budget.
 
-    ``demonstrations`` are nearest first, and stand in the prompt nearest last. ``hint`` is ``(language, query)``
-    for a teacher that may see the label.
+    ``demonstrations`` are nearest first, and stand in the prompt nearest last. ``hint`` is ``(language,
+    query)`` for a teacher that may see the label.
     """
     layout = _Layout(config, question, list(demonstrations), hint)
 

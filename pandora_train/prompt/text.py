@@ -17,8 +17,8 @@ _MARKERS = re.compile(r"<(?=[|\uff5c])|<(?=/?(?:s|bos|eos|think)>)|<(?=(?:start|
 def neutralise(text: str) -> str:
     """Keep text from forging turn markers: a space breaks ``<|im_end|>``, ``</s>``, ``[INST]`` and their kin.
 
-    Done in the text itself, so that training, the local backend and any server see the same tokens. Done twice
-    it changes nothing more.
+    Done in the text itself, so that training, the local backend and any server see the same tokens. Done
+    twice it changes nothing more.
     """
     return _MARKERS.sub(lambda m: m[0] + " ", text)
 

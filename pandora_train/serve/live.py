@@ -83,9 +83,12 @@ def _likelihood(llm: OpenAILLM, row: ProbeRow) -> float:
 
 
 def _values(llm: OpenAILLM, messages: list[Message], generation: bool) -> tuple[list[int], list[float]]:
-    """Ids and log-probabilities of the rendered messages' tokens after the first."""
+    """Ids and log-probabilities of the rendered messages' tokens after the first.
+
+    Up to the reply's beginning (``generation``), or to the end of the last message's own words.
+    """
     return llm.complete(messages, prompt_logprobs, 1, temperature=0, prompt_logprobs=0,
-                        add_generation_prompt=generation)
+                        add_generation_prompt=generation, continue_final_message=not generation)
 
 
 def _distance(a: list[float], b: list[float]) -> float:

@@ -24,11 +24,12 @@ def check_end(folder: Path) -> None:
     """
     tokenizer, file = open_tokenizer(folder), folder / "generation_config.json"
     named = json.loads(file.read_text(encoding="utf-8")).get("eos_token_id") if file.is_file() else None
-    end, ends = turn_end(tokenizer), [tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])]
-    if end is not None and end not in ends:
+    stops = {tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])}
+    end = turn_end(tokenizer)
+    if end is not None and end not in stops:
         token = tokenizer.convert_ids_to_tokens(end)
-        raise UserError(f"the chat template in {folder} ends a turn with {token}, at which vLLM would not stop: "
-                        f"add its id {end} to eos_token_id in {file.name}")
+        raise UserError(f"the chat template in {folder} ends a turn with {token}, at which vLLM would not "
+                        f"stop: add its id {end} to eos_token_id in {file.name}")
 
 
 def check_adapter(name: str, path: str) -> int:

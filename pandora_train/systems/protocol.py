@@ -45,8 +45,8 @@ class System(Protocol):
     def solve(self, task: Task) -> Solution:
         """Follow ``task`` to its last step.
 
-        Whatever a model writes is a step. Raises :class:`~pandora_train.errors.MachineryError` when a server or
-        the sandbox fails (the question stays unfinished), :class:`~pandora_train.errors.UserError` for what
-        concerns all questions (no key, unknown model).
+        Whatever a model writes is a step. Raises :class:`~pandora_train.errors.MachineryError` when a server
+        or the sandbox fails (the question stays unfinished), :class:`~pandora_train.errors.UserError` for
+        what concerns all questions (no key, unknown model).
         """
         ...

@@ -36,8 +36,8 @@ class AnnotateConfig(AnswerConfig):
     data: list[DataConfig]
     """Training questions, by benchmark."""
     teacher: Literal["compile", "llm"] = "compile"
-    """``compile`` writes labels as pandas at no cost; ``llm`` asks a model, databases first. The second stage's
-    demonstrations are the first's (``retrieval.memory`` stays empty)."""
+    """``compile`` writes labels as pandas at no cost; ``llm`` asks a model, databases first. The second
+    stage's demonstrations are the first's (``retrieval.memory`` stays empty)."""
     unchecked: bool = True
     """Keep compiled labels that give gold but that changed data could not check."""
     workers: PositiveInt = 2
@@ -67,7 +67,8 @@ def annotate(config: AnnotateConfig, run: Run) -> Path:
     unfinished.
     """
     examples = list({e.id: e for data in config.data for e in load(data)}.values())
-    unfinished = _compile(config, run, examples) if config.teacher == "compile" else _ask(config, run, examples)
+    teach = _compile if config.teacher == "compile" else _ask
+    unfinished = teach(config, run, examples)
     _summary(run)
     if unfinished:
         first, reason = next(iter(unfinished.items()))
@@ -115,7 +116,8 @@ def _judge_compiled(answer: Answer, runner: Runner, unchecked: bool, settings: P
     for outcome in (UNSUPPORTED, FAILED):
         if step.problem.startswith(outcome):
             return outcome, step.problem.removeprefix(f"{outcome}: "), None
-    assert answer.task is not None and step.execution is not None
+    assert answer.task is not None
+    assert step.execution is not None
     check = verify(answer.task.example, answer.task.boxes, step.code, step.execution, answer.gold, runner)
     if not (check.status == "verified" or (check.status == "unchecked" and unchecked)):
         return check.status, check.cause, None

@@ -54,7 +54,7 @@ def stored(path: str) -> dict[str, StoredTable]:
 
 
 def _read(path: Path) -> dict[str, StoredTable]:
-    found: dict[str, StoredTable] = {}
+    tables: dict[str, StoredTable] = {}
     with closing(connect(path)) as con:
         con.text_factory = lambda data: data.decode("utf-8", "ignore")  # as gold SQL is read
         names = con.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -64,9 +64,9 @@ def _read(path: Path) -> dict[str, StoredTable]:
             info = con.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
             rows = con.execute(f"SELECT * FROM {quoted(name)}").fetchall()
             key = tuple(i for i, c in enumerate(info) if c[5])
-            found[name.lower()] = StoredTable(name, tuple(c[1] for c in info), tuple(c[2] for c in info),
+            tables[name.lower()] = StoredTable(name, tuple(c[1] for c in info), tuple(c[2] for c in info),
                                               key, rows)
-    return found
+    return tables
 
 
 def changed(path: str, boxes: BoxSet, tables: Sequence[str], literals: Sequence[str], seed: int,
@@ -131,11 +131,11 @@ def _parent_values(parent: Link | None, done: dict[str, StoredTable], literals: 
 
 def _change(table: StoredTable, links: dict[Link, Link], done: dict[str, StoredTable], literals: list[str],
             rng: random.Random) -> Cells:
-    kept = _kept(table.rows, literals, rng)
-    fixed = _fixed(kept, literals, rng)
+    sample = _sampled(table.rows, literals, rng)
+    fixed = _fixed(sample, literals, rng)
     columns: list[list[Cell]] = []
     for i, name in enumerate(table.columns):
-        mine = [row[i] for row in kept]
+        mine = [row[i] for row in sample]
         parents = _parent_values(links.get((table.name.lower(), name.lower())), done, literals)
         if _unique([row[i] for row in table.rows]):
             drawn = _permuted(mine, parents, fixed[i], rng)
@@ -152,13 +152,13 @@ def _change(table: StoredTable, links: dict[Link, Link], done: dict[str, StoredT
     return rows
 
 
-def _kept(rows: Cells, literals: list[str], rng: random.Random) -> Cells:
+def _sampled(rows: Cells, literals: list[str], rng: random.Random) -> Cells:
     """Some of the rows, preferably those with a value that the label names."""
     if len(rows) < 2:
         return list(rows)
     size = min(max(1, int(len(rows) * rng.uniform(0.5, 0.95))), MAX_ROWS)
-    named = {i: found for i, row in enumerate(rows) if (found := _found(row, literals))}
-    often = Counter(x for found in named.values() for x in found)
+    named = {i: words for i, row in enumerate(rows) if (words := _words_in(row, literals))}
+    often = Counter(x for words in named.values() for x in words)
     most = min(len(named), max(1, size // 2))
     hits = sorted(rng.sample(list(named), len(named)), key=lambda i: -sum(1 / often[x] for x in named[i]))
     chosen = hits[:rng.randint((most + 1) // 2, most)]  # rare ones first
@@ -178,7 +178,7 @@ def _fixed(rows: Cells, literals: list[str], rng: random.Random) -> dict[int, se
     return fixed
 
 
-def _found(row: tuple[Cell, ...], literals: list[str]) -> set[str]:
+def _words_in(row: tuple[Cell, ...], literals: list[str]) -> set[str]:
     return {x for x in literals if any(_is_hit(cell, [x]) for cell in row)}
 
 
@@ -216,8 +216,8 @@ def _redrawn(mine: list[Cell], literals: list[str], rng: random.Random) -> list[
     hits = sorted({v for v in values if _is_hit(v, literals)}, key=str)
     different = sorted(set(values), key=str)
     if rng.random() < 0.5 and len(different) > 1:  # leave some values out altogether
-        left = set(rng.sample(different, rng.randint((len(different) + 1) // 2, len(different) - 1)))
-        values = [v for v in values if v in left]
+        chosen = set(rng.sample(different, rng.randint((len(different) + 1) // 2, len(different) - 1)))
+        values = [v for v in values if v in chosen]
     drawn: list[Cell] = rng.choices(values, k=len(mine))
     if rng.random() < 0.5 and not hits:
         drawn = [_moved(v, values, rng) for v in drawn]
@@ -257,7 +257,7 @@ def _write(file: Path, tables: list[StoredTable]) -> None:
 
 def _as_boxes(boxes: BoxSet, tables: dict[str, StoredTable]) -> BoxSet:
     """The changed tables under the names of ``boxes``; cells become columns as in the database BOX."""
-    found = []
+    rebuilt = []
     for box in boxes:
         table = tables.get((box.original or box.name).lower())
         if table is None:
@@ -266,6 +266,6 @@ def _as_boxes(boxes: BoxSet, tables: dict[str, StoredTable]) -> BoxSet:
         names = {box.original_fields.get(name, name): name for name in box.frame.columns}
         data = {names[c]: column(v, t)[0]
                 for c, t, v in zip(table.columns, table.types, cells, strict=True) if c in names}
-        found.append(Box(box.name, pd.DataFrame(data, index=pd.RangeIndex(len(table.rows))), box.original,
+        rebuilt.append(Box(box.name, pd.DataFrame(data, index=pd.RangeIndex(len(table.rows))), box.original,
                          box.original_fields))
-    return BoxSet(tuple(found))
+    return BoxSet(tuple(rebuilt))

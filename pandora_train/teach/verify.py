@@ -61,7 +61,8 @@ def verify(example: Example, boxes: BoxSet, code: str, execution: Execution, gol
     return on_changed_data(path, sql, gold, boxes, code, runner)
 
 
-def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str, runner: Runner) -> Verification:
+def on_changed_data(path: str, sql: str, gold: Cells, boxes: BoxSet, code: str,
+                    runner: Runner) -> Verification:
     """Compare program and label over changed databases until enough results are informative."""
     tables, literals = mentions(sql, path)
     informative = 0

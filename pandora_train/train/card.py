@@ -15,9 +15,9 @@ from pandora_train.runs import write_text
 from pandora_train.train.checkpoint import Position
 from pandora_train.train.config import TrainConfig, served_rank
 
-
 PROBES = "probes.jsonl"
-"""Rows of its own, ``{"messages", "completion"}`` a line: a server is asked how likely it finds the answers."""
+"""Rows of its own, ``{"messages", "completion"}`` a line: a server is asked how likely it finds the
+answers."""
 MOST_PROBES = 8
 
 

@@ -52,8 +52,8 @@ class TrainConfig(Config):
     name: str = "train"
     """Name of the run folder."""
     data: str
-    """SFT rows (columns id, benchmark, group, prompt, completion): a folder of ``pandora distill`` (its train.parquet,
-    and its heldout.parquet for the held-out loss), a Parquet file, or a folder of them."""
+    """SFT rows (columns id, benchmark, group, prompt, completion): a folder of ``pandora distill`` (its
+    train.parquet, and its heldout.parquet for the held-out loss), a Parquet file, or a folder of them."""
     held_out_data: str = ""
     """Rows for the held-out loss, where ``data`` brings none."""
     model: str = "pypi:qwen2.5-coder-0.5b-instruct"

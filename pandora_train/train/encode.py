@@ -1,7 +1,8 @@
 """Rows become tokens and loss marks: the chat template once, the loss on the completion.
 
-The prompt's tokens are those that a server makes of the same messages. The completion's follow them: its text and
-the special token that ends the turn, as the model's own chat template writes them after the generation prompt.
+The prompt's tokens are those that a server makes of the same messages. The completion's follow them: its text
+and the special token that ends the turn, as the model's own chat template writes them after the generation
+prompt.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from pandora_train.encoder import EMBEDDED, open_encoder
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.ground import Grounder, RelationsConfig
 from pandora_train.llm import LLMConfig
-from pandora_train.llm.local import LocalLLM
+from pandora_train.llm.local import Arithmetic, LocalLLM
 from pandora_train.prompt import PromptConfig
 from pandora_train.records import Example, PromptSettings
 from pandora_train.sandbox import Sandbox, SandboxConfig
@@ -31,18 +32,19 @@ def questions(settings: ExecutionSettings) -> list[Example]:
 
 @torch.no_grad()
 def right_answers(model: Any, tokenizer: Any, settings: ExecutionSettings, prompt: PromptSettings,
-                  examples: Sequence[Example]) -> int:
+                  examples: Sequence[Example], arithmetic: Arithmetic = contextlib.nullcontext) -> int:
     """How many questions the model answers right by the benchmark's primary metric; failures are wrong.
 
-    Asked as the rows were laid out (``prompt``), greedily. The model's attention is switched to transformers'
-    own for generation, and back. Raises :class:`MachineryError` when the sandbox leaves questions unfinished.
+    Asked as the rows were laid out (``prompt``), greedily, in the given arithmetic. The model's attention is
+    switched to transformers' own for generation, and back. Raises :class:`MachineryError` when the sandbox
+    leaves questions unfinished.
     """
     base = model.get_base_model()
     implementation = base.config._attn_implementation
     base.set_attn_implementation("sdpa")
     llm = LocalLLM.around(model, tokenizer, LLMConfig(
         kind="transformers", model="student", max_tokens=settings.max_tokens, batch=settings.batch,
-        context=base.config.max_position_embeddings))
+        context=base.config.max_position_embeddings), arithmetic)
     right: list[str] = []
 
     def one(example: Example) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pandora_train.runs import write_json, write_text
 from pandora_train.rows import HELD_OUT, SftRow, read_rows
+from pandora_train.runs import write_json, write_text
 
 
 def export_llama_factory(data: str | Path, folder: str | Path, name: str = "pandora") -> Path:

@@ -43,9 +43,9 @@ class Loop:
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, accelerator: Any, run: Path,
                  samples: list[Sample], held: list[Sample], facts: dict[str, Any] | None = None,
-                 asked: Sequence[Example] = (), beside: Beside = Beside()) -> None:
+                 asked: Sequence[Example] = (), beside: Beside | None = None) -> None:
         self.config, self.model, self.tokenizer, self.run_path = config, model, tokenizer, run
-        self.beside = beside
+        self.beside = beside or Beside()
         self.accelerator, self.samples, self.held, self.asked = accelerator, samples, held, asked
         self.facts = facts or {}
         self.dtype = precision(config, accelerator.device)
@@ -140,9 +140,8 @@ class Loop:
     def _execution_accuracy(self, settings: ExecutionSettings) -> float:
         """Share of questions answered right; every process answers its part of them."""
         mine = self.asked[self.accelerator.process_index:: self.accelerator.num_processes]
-        with self._mixed():
-            prompt = self.beside.settings or PromptConfig().settings()
-            right = right_answers(self.model, self.tokenizer, settings, prompt, mine)
+        prompt = self.beside.settings or PromptConfig().settings()
+        right = right_answers(self.model, self.tokenizer, settings, prompt, mine, self._mixed)
         return float(self._sum(torch.tensor(float(right), device=self.accelerator.device))) / len(self.asked)
 
     def save_adapter(self, name: str, at: Position) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import sql_grammar
 
 from pandora_train.box import boxes_for
-from pandora_train.box.box import BoxSet
+from pandora_train.box.box import Box, BoxSet
+from pandora_train.box.database import column
 from pandora_train.compile import Compiled
 from pandora_train.compile.sql.query import compile_sql
 from pandora_train.metrics.spider import ex_match, is_ordered
@@ -32,6 +34,17 @@ def write(path: Path, *statements: str) -> Path:
 def boxes_of(path: Path) -> BoxSet:
     """The file as BOXes."""
     return boxes_for(DatabaseKnowledge(path=str(path), db_id=path.stem))
+
+
+def boxes_in(con: sqlite3.Connection) -> BoxSet:
+    """The tables of the grammar as BOXes, typed as the database BOX types them."""
+    boxes = []
+    for table, columns in sql_grammar.TABLES.items():
+        cells = list(zip(*con.execute(f"SELECT * FROM {table}"), strict=True))
+        data = {name: column(values, kind)[0]
+                for (name, kind), values in zip(columns.items(), cells, strict=True)}
+        boxes.append(Box(table, pd.DataFrame(data), table))
+    return BoxSet(tuple(boxes))
 
 
 def run(code: str, boxes: BoxSet) -> list[tuple[Any, ...]]:

@@ -98,7 +98,7 @@ def test_names_from_outside_the_store_come_first() -> None:
 
 @pytest.mark.parametrize(("text", "reason"), [
     ("(JOIN no.such.relation m.0ada)", "relation not in the BOXes"),
-    ("(FOO a b)", "operator"), ("(JOIN a", "unbalanced brackets"), ("a) (", "unbalanced brackets"),
+    ("(FOO a b)", "operator"), ("(COUNT)", "operator"), ("(JOIN a", "unbalanced brackets"), ("a) (", "unbalanced brackets"),
     ("no.such.class", "class not in the BOXes"),
     ("(gt location.city.population big)", "text compared with numbers"),
 ])
@@ -149,6 +149,7 @@ DURING = f"""FILTER(NOT EXISTS {{?y ns:{HELD}.from ?a}} ||
      {"Ada", "Bo"}),
     (f"SELECT DISTINCT ?x {{ {{ ?x ns:{HELD}.place ns:m.0kiel }} UNION {{ ?x ns:{HELD}.place ns:m.0ulm }} }}",
      {"m.1", "m.2", "m.3"}),
+    (f"SELECT DISTINCT ?x {{ ?y ns:{HELD}.office_holder ?x . ?y ns:{HELD}.place ?z . FILTER(?z != ns:m.0ulm) }}", {"Ada"}),
     (f"SELECT DISTINCT ?x {{ ?x ns:{HELD}.place ns:m.0ulm . OPTIONAL {{ ?x ns:{HELD}.to ?t }} }}",
      {"m.2", "m.3"}),
 ])
@@ -166,6 +167,8 @@ def test_sparql_reads_like_the_same_s_expression() -> None:
 @pytest.mark.parametrize(("text", "reason"), [
     ("SELECT nonsense", "does not parse"), ("ASK { ?x ?y ?z }", "not a SELECT query"),
     ("SELECT ?x { ?x ?p ?y }", "variable as predicate"),
+    ("SELECT ?x { VALUES ?x { } ?x ns:people.person.mentor ?y }", "SPARQL operator"),
+    ("SELECT ?x { ?x ns:people.person.mentor ?y FILTER(?y != ns:m.0ada + 1) }", "filter"),
     ("SELECT ?y (COUNT(?x) AS ?n) { ?x ns:people.person.mentor ?y } GROUP BY ?y", "GROUP BY"),
 ])
 def test_sparql_that_is_not_covered_has_a_named_reason(text: str, reason: str) -> None:

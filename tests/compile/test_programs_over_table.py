@@ -70,6 +70,7 @@ def test_unused_queries_leave_no_dead_code():
     ("get_information(relation='Nation', tail_entity>'x')", "not a number"),
     ("compare(value1='1', value2='2')", "operation"),
     ("count(set='output_of_query9')", "output used before it is made"),
+    ("count(set='output_of_query1')\"\nQuery1: \"get_information(relation='Gold')", "output used before it is made"),
     ("count(set=[1,2])", "not well-formed"),
     ("get_information(relation='Gold', tail_entity='3')", "the answer is rows, no column is named"),
 ])

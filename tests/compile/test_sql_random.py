@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
 
-import pandas as pd
 import pytest
 import sql_grammar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlite_boxes import run
+from sqlite_boxes import boxes_in, run
 
-from pandora_train.box.box import Box, BoxSet
-from pandora_train.box.database import column
 from pandora_train.compile import Unsupported
 from pandora_train.compile.sql.query import compile_sql
 from pandora_train.metrics.spider import ex_match, is_ordered
@@ -25,22 +21,11 @@ LEFT_OUT = {"text compared with numbers", "set operation of text with numbers", 
 """Reasons for which a random query may be refused."""
 
 
-def boxes_of(con: sqlite3.Connection) -> BoxSet:
-    """The tables of the grammar as BOXes, typed as the database BOX types them."""
-    boxes = []
-    for table, columns in sql_grammar.TABLES.items():
-        cells = list(zip(*con.execute(f"SELECT * FROM {table}"), strict=True))
-        data = {name: column(values, kind)[0]
-                for (name, kind), values in zip(columns.items(), cells, strict=True)}
-        boxes.append(Box(table, pd.DataFrame(data), table))
-    return BoxSet(tuple(boxes))
-
-
 def check(rng: random.Random, queries: int = QUERIES) -> Counter[str]:
     """Compare ``queries`` random queries over one random database; counts what was refused."""
     counts: Counter[str] = Counter()
     con = sql_grammar.database(rng)
-    boxes = boxes_of(con)
+    boxes = boxes_in(con)
     for _ in range(queries):
         sql = sql_grammar.Query(rng).one()
         gold = con.execute(sql).fetchall()

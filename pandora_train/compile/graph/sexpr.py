@@ -41,18 +41,19 @@ class _Sexpr:
         self.sets = sets
 
     def compile(self, e: SExpression) -> Compiled:
-        if isinstance(e, list) and e and e[0] == "COUNT":
-            return self.sets.finish(self._members(e[1]), count=True)
+        match e:
+            case ["COUNT", inner]:
+                return self.sets.finish(self._members(inner), count=True)
         return self.sets.finish(self._members(e))
 
     def _members(self, e: SExpression) -> NodeSet:
-        found = self._set(e)
-        return self._class(e) if found is None else found
+        members = self._set(e)
+        return self._class(e) if members is None else members
 
     def _set(self, e: SExpression) -> NodeSet | None:
-        """The set of ``e``; ``None`` for a class, whose members depend on what surrounds it."""
+        """The set of ``e``; ``None`` for a class that is only inferred: its surroundings say who is in it."""
         if isinstance(e, str):
-            return None if self._is_class(e) else self.sets.constant(_value(e))
+            return self.sets.of_class(None, e) if self._is_class(e) else self.sets.constant(_value(e))
         match e:
             case ["JOIN", relation, inner]:
                 return self._join(relation, inner)
@@ -68,20 +69,18 @@ class _Sexpr:
 
     def _join(self, relation: SExpression, inner: SExpression) -> NodeSet:
         path = _path(relation)
-        found = self._set(inner)
-        if found is None and len(path) == 1:
+        reached = self._set(inner)
+        if reached is None and len(path) == 1:
             return self.sets.any_value(path[0][0], back=path[0][1])
-        found = self._class(inner) if found is None else found
+        reached = self._class(inner) if reached is None else reached
         for name, back in reversed(path):  # (JOIN r S): those with a value of r in S
-            found = self.sets.objects(name, found, back=not back)
-        return found
+            reached = self.sets.objects(name, reached, back=not back)
+        return reached
 
     def _and(self, left: SExpression, right: SExpression) -> NodeSet | None:
         a, b = self._set(left), self._set(right)
-        if a is None:
-            return self.sets.of_class(b, _name(left)) if isinstance(left, str) else b
-        if b is None:
-            return self.sets.of_class(a, _name(right)) if isinstance(right, str) else a
+        if a is None or b is None:
+            return b if a is None else a
         return self.sets.both(a, b)
 
     def _class(self, e: SExpression) -> Pick:

@@ -20,7 +20,7 @@ from pandora_train.compile.writer import Compiled, Unsupported
 
 
 class NotATree(Exception):
-    """The query needs joined frames."""
+    """The query needs joined frames. Caught in ``sparql.py``: it is never a label's end."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class _TreeCompiler:
     def compile(self, p: Any) -> Compiled:
         """The query's modifiers, then its tree."""
         limit: int | None = None
+        # rdflib nests modifiers from the outside in: Slice(Distinct(Project(OrderBy(Extend(pattern))))).
         if p.name == "Slice":
             if p.start or p.length is None:
                 raise NotATree
@@ -75,6 +76,7 @@ class _TreeCompiler:
         p = p.p if p.name == "OrderBy" else p
         if p.name == "Extend":
             answer, count, p = self._renamed(p, answer)
+        # A limit without an order takes any rows; an order without a limit is lost in a set of answers.
         if (limit is None) != (order is None):
             raise NotATree
         tree = PatternTree()
@@ -98,6 +100,7 @@ class _TreeCompiler:
         if len(inner.A) != 1 or len(aggregates) != 1 or grouped.expr is not None:
             raise NotATree
         one = aggregates[0]
+        # Only a count of distinct values is the size of a set; COUNT(?x) counts solutions.
         distinct = bool(one.distinct) or _distinct_inside(grouped.p, one.vars)
         if aggregate_name(one) != "Count" or not isinstance(one.vars, Variable) or not distinct:
             raise NotATree
@@ -121,6 +124,8 @@ class _TreeCompiler:
             raise NotATree
 
     def _nested(self, p: Any, tree: PatternTree) -> None:
+        if isinstance(p, list):  # VALUES without a row
+            raise NotATree
         if p.name == "values":
             if len(p.res) != 1:
                 raise NotATree
@@ -130,6 +135,8 @@ class _TreeCompiler:
         if p.name != "Project":
             raise NotATree
         if p.p.name == "Extend" and p.p.p.name == "AggregateJoin":
+            # The subquery repeats the outer patterns under other names, so its tree is kept apart: read into
+            # this one, its edges would double every pattern.
             tree.best = (p.p.var, self._best(p.p, tree))
             return
         self._read(p.p, tree)
@@ -148,6 +155,7 @@ class _TreeCompiler:
         subject, predicate, obj = triple
         if not isinstance(predicate, URIRef):
             raise NotATree
+        # A type that BOX names tell is no edge: no column holds it.
         if str(predicate) in self.types and isinstance(obj, URIRef) and isinstance(subject, Variable):
             tree.classes.setdefault(subject, []).append(operand(self.sets, obj).value)
         else:
@@ -159,6 +167,8 @@ class _TreeCompiler:
             for part in [e.expr, *e.other]:
                 self._filter(part, tree)
         elif name == "RelationalExpression" and e.op == "!=":
+            if not all(isinstance(term, (Variable, URIRef, Literal)) for term in (e.expr, e.other)):
+                raise NotATree
             tree.unequal.append((e.expr, e.other))
         elif name == "RelationalExpression" and e.op in ("<", "<=", ">", ">="):
             left, right, op = plain(e.expr), plain(e.other), e.op
@@ -194,15 +204,16 @@ class _TreeCompiler:
 
     def _answer(self, tree: PatternTree, answer: Any) -> NodeSet:
         self._check(tree, answer)
-        found = self._solve(tree, answer)
-        if found is None:
+        answers = self._solve(tree, answer)
+        if answers is None:
             raise Unsupported("answer without a pattern")
-        return found
+        return answers
 
     def _check(self, tree: PatternTree, root: Any) -> None:
         """Every edge hangs on ``root``, none closes a cycle; inequalities need a constant side."""
         variables = {v for e in tree.edges for v in (e.subject, e.object) if self._open(tree, v)}
         links = [e for e in tree.edges if self._open(tree, e.subject) and self._open(tree, e.object)]
+        # From the root outwards until nothing new is reached; n nodes with n - 1 links then have no cycle.
         reached, grown = {root}, True
         while grown:
             more = {v for e in links for v in (e.subject, e.object) if {e.subject, e.object} & reached}
@@ -210,6 +221,8 @@ class _TreeCompiler:
         stray = [e for e in tree.edges if not self._open(tree, e.subject) and not self._open(tree, e.object)]
         if stray or variables - reached or len(links) != len(reached) - 1:
             raise NotATree
+        # Two variables that differ would have to stand in one row; the test is left out only where no node of
+        # the graph can be both.
         for left, right in tree.unequal:
             if self._open(tree, left) and self._open(tree, right) and self._may_meet(tree, left, right):
                 raise NotATree
@@ -237,22 +250,26 @@ class _TreeCompiler:
 
     def _solve(self, tree: PatternTree, variable: Any, skip: tuple[Edge, ...] = ()) -> NodeSet | None:
         """The values of ``variable`` that its side of the tree allows; ``None``: any."""
-        found: NodeSet | None = None
+        values: NodeSet | None = None
         edges = [e for e in tree.edges if e not in skip and variable in (e.subject, e.object)]
         known = [e for e in edges if not self._open(tree, self._other(e, variable))]
+        # Constants first: their conditions pile up on one BOX's rows, which later patterns then only narrow.
         for e in [*known, *(e for e in edges if e not in known)]:
             part = self._edge(tree, e, variable)
-            found = part if found is None else self.sets.both(found, part)
+            values = part if values is None else self.sets.both(values, part)
         for kind in tree.classes.get(variable, []):
-            found = self.sets.of_class(found, kind)
-        if found is None and tree.classes.get(variable) and not skip:
-            found = self.sets.members(tree.classes[variable][0])
+            values = self.sets.of_class(values, kind)
+        # A class alone restricts nothing on a branch (types are inferred from relations), but at the root its
+        # members are the answer.
+        if values is None and tree.classes.get(variable) and not skip:
+            values = self.sets.members(tree.classes[variable][0])
         for relation, op, value in tree.bounds.get(variable, []):
-            found = self._bound(found, relation, op, value)
+            values = self._bound(values, relation, op, value)
         for constant in self._excluded(tree, variable):
-            if found is not None:
-                found = self.sets.without(found, constant)
-        return found
+            if values is None:  # "anything but" is no set to walk on from
+                raise NotATree
+            values = self.sets.without(values, constant)
+        return values
 
     def _edge(self, tree: PatternTree, e: Edge, variable: Any) -> NodeSet:
         """What one triple pattern says about ``variable``."""
@@ -265,32 +282,35 @@ class _TreeCompiler:
             if inner is None:
                 return self.sets.any_value(e.relation, back=not back)
             return self.sets.objects(e.relation, inner, back)
+        # A compared value is a cell: it can be tested in its row, not walked on from.
         if inner is not None or not back:
             raise NotATree
-        found: NodeSet = self.sets.compare(e.relation, *tests[0])
+        subjects: NodeSet = self.sets.compare(e.relation, *tests[0])
         place, _ = self.sets.place(e.relation)
         for op, value in tests[1:]:
-            if not isinstance(found, Pick):
+            if not isinstance(subjects, Pick):
                 raise NotATree
-            found = found.where(Condition(place.column, op, Const(value)))
-        return found
+            subjects = subjects.where(Condition(place.column, op, Const(value)))
+        return subjects
 
     @staticmethod
     def _other(e: Edge, variable: Any) -> Any:
         return e.object if variable == e.subject else e.subject
 
-    def _bound(self, found: NodeSet | None, relation: str, op: str, value: str) -> NodeSet | None:
+    def _bound(self, base: NodeSet | None, relation: str, op: str, value: str) -> NodeSet | None:
         if self.sets.graph.locate(relation)[0] not in self.sets.places:
-            return found  # no node here has such a date
+            return base  # no node here has such a date
         limit = self.sets.compare(relation, op, value, missing=True)
-        if isinstance(found, Pick) and isinstance(limit, Pick) and found.box is limit.box:
-            return self.sets.both(found, limit)
+        # Only a subject of the BOX surely has a row there, in which the date may be missing.
+        if isinstance(base, Pick) and isinstance(limit, Pick) and base.box is limit.box \
+                and base.answer == limit.answer:
+            return self.sets.both(base, limit)
         raise Unsupported("time constraint on a relation in a BOX of its own", relation)
 
     def _excluded(self, tree: PatternTree, variable: Any) -> list[Const]:
         """Constants that ``variable`` must differ from, less those that it differs from anyway: the constant
         never stands there in the graph, or is one step away by a relation that leads no node to itself."""
-        found: list[Const] = []
+        constants: list[Const] = []
         for left, right in tree.unequal:
             for one, other in ((left, right), (right, left)):
                 if one != variable or self._open(tree, other) or not self._may_meet(tree, one, other):
@@ -298,9 +318,9 @@ class _TreeCompiler:
                 constant = operand(self.sets, tree.values.get(other, other))
                 between = [e for e in tree.edges if {e.subject, e.object} == {one, other}]
                 apart = any(not self.sets.graph.loops(e.relation) for e in between)
-                if not apart and constant not in found:
-                    found.append(constant)
-        return found
+                if not apart and constant not in constants:
+                    constants.append(constant)
+        return constants
 
     def _rows(self, tree: PatternTree, answer: Any, value: Any) -> tuple[Pick, str, str]:
         """Rows where ``answer`` and ``value`` stand side by side, and their columns."""
@@ -309,6 +329,7 @@ class _TreeCompiler:
         if len(last) != 1 or last[0].object != value:
             raise NotATree
         centre = last[0].subject
+        # The ranked value hangs on ``centre``; the answer is the centre or hangs on it too, in the same BOX.
         place, back = self.sets.place(last[0].relation)
         link = [e for e in tree.edges if {e.subject, e.object} == {centre, answer}]
         if back or not self._open(tree, centre) or (answer != centre and len(link) != 1):
@@ -323,6 +344,7 @@ class _TreeCompiler:
         if not isinstance(base, Pick) or base.box is not place.box or base.answer != place.subject:
             base = self.sets.both(Pick(place.box, place.subject), base)
         assert isinstance(base, Pick)
+        # A multi-valued column that a condition has cut down no longer shows all values beside each other.
         if {place.column, column} & base.used - {place.subject}:
             raise NotATree
         if rest is not None:

@@ -32,10 +32,10 @@ class CellReader:
         """The column a relation names: equal, or the only one equal up to case and punctuation."""
         if relation in self.columns or relation == self.ROW_NUMBER:
             return relation
-        near = [c for c in self.columns if _plain(c) == _plain(relation)]
-        if len(near) != 1:
+        alike = [c for c in self.columns if _plain(c) == _plain(relation)]
+        if len(alike) != 1:
             raise Unsupported("unknown column", relation)
-        return near[0]
+        return alike[0]
 
     def column_with(self, entity: str) -> str:
         """The first column with a cell that is ``entity``."""

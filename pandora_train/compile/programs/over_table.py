@@ -161,6 +161,8 @@ class _TableProgram:
 
     def _reference(self, value: str) -> Output | None:
         number = reference(value)
+        if number is not None and number not in self.outputs:  # two queries may have one number
+            raise Unsupported("output used before it is made")
         return None if number is None else self.outputs[number]
 
     def _set(self, query: Query, *keys: str) -> Output:

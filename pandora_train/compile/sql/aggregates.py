@@ -15,6 +15,7 @@ from pandora_train.compile.sql.scope import (
     SqlValue,
     fresh_column,
     listed,
+    named_argument,
     quoted,
     signature,
 )
@@ -48,10 +49,10 @@ def own_nodes(root: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expr
     """Nodes of ``kind`` in ``root`` that do not belong to a query nested in it."""
     if isinstance(root, exp.Query):
         return []
-    found = [root] if isinstance(root, kind) else []
-    if found and kind is exp.AggFunc:
-        return found
-    return found + [n for child in root.iter_expressions() for n in own_nodes(child, kind)]
+    own = [root] if isinstance(root, kind) else []
+    if own and kind is exp.AggFunc:
+        return own
+    return own + [n for child in root.iter_expressions() for n in own_nodes(child, kind)]
 
 
 def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression]) -> Scope:
@@ -61,13 +62,14 @@ def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression])
     by = list({c.name: c for c in key_columns.values()}.values())
     extra = _bare_columns(scope, parts, by, set(key_columns))
     determined = _determined(scope.frame, by)
+    # A column that a key determines is grouped by as well: one value a group either way, and it stays usable.
     dependent = [c for c in extra if c.name in determined]
     loose = [c for c in extra if c not in dependent]
     by += dependent
-    if loose and (found := _extreme(aggregates)):
-        scope = _sorted_for(scope, found)
-        if len(aggregates) == 1:
-            return _extreme_rows(scope, by, loose, found, key_columns)
+    if loose and (extreme := _extreme(aggregates)):
+        scope = _sorted_for(scope, extreme)
+        if len(aggregates) == 1:  # the row itself holds the extreme: no groupby is needed
+            return _extreme_rows(scope, by, loose, extreme, key_columns)
     elif loose and not aggregates:
         return _first_rows(scope, by, key_columns)
     var = _write(scope, by, aggregates, loose)
@@ -76,22 +78,22 @@ def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression])
 
 def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, FrameColumn], Scope]:
     """Signature of each key to its column; a key that is an expression becomes a column first."""
-    found: dict[str, FrameColumn] = {}
+    columns: dict[str, FrameColumn] = {}
     for key in keys:
         base = key.name if isinstance(key, exp.Column) else "group"
         alias = scope.aliases.get(key.name.lower()) if isinstance(key, exp.Column) and not key.table else None
         if alias is not None and scope.frame.find("", key.name.lower()) is None:
             key = alias.unalias()
         part = value(scope, key)
-        if part.scalar:
+        if part.scalar:  # a constant makes no groups
             continue
         if part.column is None:
             part, scope = assigned(scope, part, base, key)
         assert part.column is not None
-        found[signature(scope, key)] = part.column
-    if not found:
+        columns[signature(scope, key)] = part.column
+    if not columns:
         raise Unsupported("grouping by a constant", "")
-    return found, scope
+    return columns, scope
 
 
 def assigned(scope: Scope, part: SqlValue, base: str,
@@ -99,10 +101,11 @@ def assigned(scope: Scope, part: SqlValue, base: str,
     """Write ``part`` as a new column of the frame at hand; ``node`` will be found there from now on."""
     writer = scope.context.writer
     name = fresh_column(scope.frame, re.sub(r"\W+", "_", base).strip("_") or "value")
+    # A BOX keeps its columns (later steps read it again); a frame of our own is extended in place.
     own = scope.frame.var in {t.title for t in scope.context.tables.values()}
     var = writer.name("table") if own else scope.frame.var
-    code = part.array or part.code
-    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({name}={code})")
+    new = named_argument(name, part.array or part.code)
+    writer.step(f"Compute {part.english} as {name}.", f"{var} = {scope.frame.var}.assign({new})")
     column = FrameColumn(name, part.kind, part.nullable, affinity=part.affinity)
     tables = tuple(replace(t, whole=False) for t in scope.frame.tables)
     computed = scope.frame.computed | ({signature(scope, node): column} if node is not None else {})
@@ -113,23 +116,24 @@ def assigned(scope: Scope, part: SqlValue, base: str,
 
 
 def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> tuple[list[Aggregate], Scope]:
-    found: list[Aggregate] = []
+    aggregates: list[Aggregate] = []
     for part in parts:
         for node in own_nodes(part, exp.AggFunc):
             assert isinstance(node, exp.AggFunc)
             name = signature(scope, node)
             method, argument = aggregate_parts(scope, node)
-            if any(a.signature == name for a in found):
+            if any(a.signature == name for a in aggregates):
                 continue
             if argument is not None and argument.column is None:
                 inner = _argument(node)  # text read as a number is not the column itself
                 same_value = None if isinstance(inner, exp.Column) else inner
                 argument, scope = assigned(scope, argument, "value", same_value)
-            same = [a for a in found if (a.method, a.argument) == (method, argument)]
-            column = same[0].column if same else _aggregate_column(scope, method, argument, taken, found)
+            # The same aggregate under another spelling (COUNT(*) and COUNT(id)) shares one column.
+            same = [a for a in aggregates if (a.method, a.argument) == (method, argument)]
+            column = same[0].column if same else _aggregate_column(scope, method, argument, taken, aggregates)
             text = joined_text(node, argument) if method == "join" and argument else ""
-            found.append(Aggregate(name, method, argument, column, text))
-    return found, scope
+            aggregates.append(Aggregate(name, method, argument, column, text))
+    return aggregates, scope
 
 
 def _argument(node: exp.AggFunc) -> exp.Expression:
@@ -138,9 +142,9 @@ def _argument(node: exp.AggFunc) -> exp.Expression:
 
 
 def _aggregate_column(scope: Scope, method: str, argument: SqlValue | None, taken: list[str],
-                      found: list[Aggregate]) -> FrameColumn:
+                      earlier: list[Aggregate]) -> FrameColumn:
     name = aggregate_name(method, argument)
-    names = {*taken, *(a.column.name for a in found)}
+    names = {*taken, *(a.column.name for a in earlier)}
     base, n = name, 2
     while name in names:
         name, n = f"{base}_{n}", n + 1
@@ -151,7 +155,7 @@ def _aggregate_column(scope: Scope, method: str, argument: SqlValue | None, take
 def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[FrameColumn],
                   keys: set[str]) -> list[FrameColumn]:
     """Columns used outside aggregates that are no group keys."""
-    found: dict[str, FrameColumn] = {}
+    bare: dict[str, FrameColumn] = {}
 
     def walk(node: exp.Expression) -> None:
         if isinstance(node, (exp.AggFunc, exp.Query)) or signature(scope, node) in keys:
@@ -159,29 +163,29 @@ def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[FrameColum
         if isinstance(node, exp.Column):
             column = scope.base.find(node.table.lower(), node.name.lower())
             if column is not None and column.name not in [c.name for c in by]:
-                found[column.name] = column
+                bare[column.name] = column
         for child in node.iter_expressions():
             walk(child)
 
     for part in parts:
         walk(part)
-    return list(found.values())
+    return list(bare.values())
 
 
 def _determined(frame: Frame, by: list[FrameColumn]) -> set[str]:
     """Columns that the group keys determine: those of a BOX whose row a key identifies."""
     known = {c.name for c in by}
-    while True:
-        found = set(known)
+    while True:  # a key determines its row, whose foreign key, joined to another key, determines the next row
+        grown = set(known)
         for table in frame.tables:
             columns = table.columns.values()
             if any(c.unique and c.name in known for c in columns):
-                found |= {c.name for c in columns}
+                grown |= {c.name for c in columns}
         for a, b in frame.equal:
-            found |= {a, b} if {a, b} & found else set()
-        if found == known:
+            grown |= {a, b} if {a, b} & grown else set()
+        if grown == known:
             return known
-        known = found
+        known = grown
 
 
 # --- columns beside aggregates that no key determines: the row of the one MIN or MAX, else any row ----
@@ -189,8 +193,8 @@ def _determined(frame: Frame, by: list[FrameColumn]) -> set[str]:
 
 def _extreme(aggregates: list[Aggregate]) -> Aggregate | None:
     """The only MIN or MAX: SQLite takes bare columns from its row."""
-    found = [a for a in aggregates if a.method in ("min", "max")]
-    return found[0] if len(found) == 1 else None
+    extremes = [a for a in aggregates if a.method in ("min", "max")]
+    return extremes[0] if len(extremes) == 1 else None
 
 
 def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
@@ -198,6 +202,7 @@ def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
     assert extreme.argument is not None
     assert extreme.argument.column is not None
     name, largest = extreme.argument.column.name, extreme.method == "max"
+    # Rows that tie for the extreme may come in any order, in SQLite as here.
     var = scope.context.writer.name("ordered")
     sort = f".sort_values({name!r}{', ascending=False' if largest else ''})"
     scope.context.writer.step(f"Sort the rows by {name}, {'largest' if largest else 'smallest'} first.",
@@ -210,6 +215,7 @@ def _extreme_rows(scope: Scope, by: list[FrameColumn], loose: list[FrameColumn],
     """Keep the first row of each group: it has the extreme and the columns beside it."""
     assert extreme.argument is not None
     assert extreme.argument.column is not None
+    # MIN(x) is now the cell x of that row; as an expression it has lost its column's affinity.
     held = replace(extreme, column=replace(extreme.argument.column, affinity=False))
     first = _first_rows(scope, by, keys)
     computed = first.frame.computed | {held.signature: held.column}
@@ -251,10 +257,11 @@ def _write(scope: Scope, by: list[FrameColumn], aggregates: list[Aggregate], loo
     names = [c.name for c in by]
     distinct = list({a.column.name: a for a in aggregates}.values())
     words = f"For each {listed(names)}"
-    if not distinct and not loose:
+    if not distinct and not loose:  # GROUP BY as DISTINCT; groupby without an aggregate would give nothing
         sentence = f"Take each distinct {listed(names)}."
         writer.step(sentence, f"{var} = {frame.var}[{names!r}].drop_duplicates()")
         return var
+    # SQL makes NULL a group of its own, pandas drops it unless told.
     keys = quoted(names) + (", dropna=False" if any(c.nullable for c in by) else "")
     if [a.method for a in distinct] == ["size"] and not loose:
         name = distinct[0].column.name
@@ -275,7 +282,7 @@ def _named(aggregate: Aggregate, key: str) -> str:
     """One ``name=(column, method)`` of a named aggregation."""
     argument, name = aggregate.argument, aggregate.column.name
     if argument is None:
-        return f"{name}=({key!r}, 'size')"
+        return named_argument(name, f"({key!r}, 'size')")
     assert argument.column is not None
     how = repr(aggregate.method)
     if aggregate.method == "join":
@@ -288,20 +295,18 @@ def _named(aggregate: Aggregate, key: str) -> str:
             raise Unsupported("sum of distinct values with NULL", argument.english)
     elif aggregate.method == "sum" and argument.nullable:
         how = "lambda cells: cells.sum(min_count=1)"  # only NULLs add up to NULL
-    return f"{name}=({argument.column.name!r}, {how})"
+    return named_argument(name, f"({argument.column.name!r}, {how})")
 
 
 def _first(column: FrameColumn) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w*", column.name):
-        raise Unsupported("column name that is no identifier", column.name)
     how = "lambda cells: cells.iloc[0]" if column.nullable else "'first'"  # 'first' skips NULLs
-    return f"{column.name}=({column.name!r}, {how})"
+    return named_argument(column.name, f"({column.name!r}, {how})")
 
 
 def _grouped_scope(scope: Scope, var: str, by: list[FrameColumn], loose: list[FrameColumn],
                    aggregates: list[Aggregate], keys: dict[str, FrameColumn]) -> Scope:
-    kept = {c.name for c in [*by, *loose]}
-    tables = tuple(replace(t, columns={k: c for k, c in t.columns.items() if c.name in kept})
+    names = {c.name for c in [*by, *loose]}
+    tables = tuple(replace(t, columns={k: c for k, c in t.columns.items() if c.name in names})
                    for t in scope.frame.tables)
     computed = {a.signature: a.column for a in aggregates} | keys
     frame = Frame(var, tables, scope.frame.may_be_empty, computed=computed)

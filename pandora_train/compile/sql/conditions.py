@@ -60,7 +60,7 @@ def compare(left: SqlValue, right: SqlValue, symbol: str) -> Mask:
     if left.scalar and not right.scalar:
         left, right, symbol = right, left, _MIRRORED[symbol]
     english = f"{left.english} {_WORDS[symbol]} {right.english}"
-    if left.numeric and isinstance(right.literal, str) and not is_number(right.literal):
+    if left.numeric and not left.scalar and isinstance(right.literal, str) and not is_number(right.literal):
         return _against_text(left, english, symbol)
     mixed = left.kind == "mixed" and symbol in (">", ">=")
     if right.kind == "mixed" and symbol not in ("==", "!="):
@@ -214,7 +214,7 @@ def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     if query is not None:
         return _in_query(scope, subject, query, positive)
     options = [same_type(subject, value(scope, item), "==")[1] for item in node.expressions]
-    if any(o.literal is None for o in options):
+    if not options or any(o.literal is None for o in options):
         raise Unsupported("IN list that is not constant", node.sql())
     items, words = ", ".join(o.code for o in options), listed([o.english for o in options], "or")
     if positive:
@@ -227,11 +227,10 @@ def _in_query(scope: Scope, subject: SqlValue, query: exp.Expression, positive: 
     relation, finished = in_set(scope, subject, query, positive)
     if relation is None:
         return finished
-    if relation.scalars:
-        (found,) = relation.scalars
-        return compare(subject, hold(scope, found), "==" if positive else "!=")
-    if len(relation.outputs) != 1:
+    if len(relation.scalars or relation.outputs) != 1:
         raise Unsupported("IN over several columns", query.sql())
+    if relation.scalars:
+        return compare(subject, hold(scope, relation.scalars[0]), "==" if positive else "!=")
     column = relation.outputs[0]
     if subject.kind == "text" and column.kind in ("int", "float"):
         if not positive and subject.nullable:

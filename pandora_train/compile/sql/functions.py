@@ -119,16 +119,16 @@ def _round(node: exp.Expression, arguments: list[SqlValue]) -> SqlValue:
 
 
 def _coalesce(node: exp.Expression, arguments: list[SqlValue]) -> SqlValue:
-    found = arguments[0]
+    filled = arguments[0]
     for other in arguments[1:]:
-        if not found.nullable:
+        if not filled.nullable:
             break
-        if found.scalar or (found.kind == "text") != (other.kind == "text"):
+        if filled.scalar or (filled.kind == "text") != (other.kind == "text"):
             raise Unsupported("replacing NULL by another type", node.sql())
-        kind = found.kind if found.kind == other.kind else "float"
-        found = SqlValue(f"{found.operand}.fillna({other.code})", kind,
-                         f"{found.english}, or {other.english} where it is missing", other.nullable)
-    return replace(found, affinity=False) if found is arguments[0] else found
+        kind = filled.kind if filled.kind == other.kind else "float"
+        filled = SqlValue(f"{filled.operand}.fillna({other.code})", kind,
+                          f"{filled.english}, or {other.english} where it is missing", other.nullable)
+    return replace(filled, affinity=False) if filled is arguments[0] else filled
 
 
 def _nullif(node: exp.Expression, arguments: list[SqlValue]) -> SqlValue:
@@ -189,15 +189,15 @@ def _anonymous(node: exp.Expression, arguments: list[SqlValue]) -> SqlValue:
 def _extreme(node: exp.Expression, arguments: list[SqlValue]) -> SqlValue:
     """MIN and MAX of several values of one row."""
     name = "minimum" if isinstance(node, exp.Least) else "maximum"
-    found = arguments[0]
+    extreme = arguments[0]
     for other in arguments[1:]:
-        if not (found.numeric and other.numeric) or (found.scalar and other.scalar):
+        if not (extreme.numeric and other.numeric) or (extreme.scalar and other.scalar):
             raise Unsupported("MIN or MAX of several texts", node.sql())
-        kind: Kind = "int" if found.kind == other.kind == "int" else "float"
-        found = SqlValue(f"np.{name}({found.code}, {other.code})", kind,
-                         f"the {name} of {found.english} and {other.english}",
-                         found.nullable or other.nullable)
-    return found
+        kind: Kind = "int" if extreme.kind == other.kind == "int" else "float"
+        extreme = SqlValue(f"np.{name}({extreme.code}, {other.code})", kind,
+                           f"the {name} of {extreme.english} and {other.english}",
+                           extreme.nullable or other.nullable)
+    return extreme
 
 
 FUNCTIONS: dict[type[exp.Expression], Function] = {
@@ -216,5 +216,5 @@ def arguments_of(node: exp.Expression) -> list[exp.Expression]:
     if isinstance(node, exp.TimeToStr):
         return [node.this.this if isinstance(node.this, exp.TsOrDsToTimestamp) else node.this]
     names = ("this", "start", "length", "substr", "expression", "replacement", "decimals")
-    found = [node.args[n] for n in names if isinstance(node.args.get(n), exp.Expression)]
-    return found + list(node.args.get("expressions") or [])
+    named = [node.args[n] for n in names if isinstance(node.args.get(n), exp.Expression)]
+    return named + list(node.args.get("expressions") or [])

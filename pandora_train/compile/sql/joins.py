@@ -15,6 +15,7 @@ from pandora_train.compile.sql.scope import (
     ScopeTable,
     fresh_column,
     listed,
+    named_argument,
     quoted,
 )
 from pandora_train.compile.writer import Unsupported
@@ -246,27 +247,26 @@ def _merge(context: Context, frame: Frame, source: Source, keys: JoinKeys) -> Fr
 def _numbers_on_both_sides(context: Context, frame: Frame, source: Source,
                            keys: JoinKeys) -> tuple[Frame, Source, JoinKeys]:
     """Where text meets numbers in a key, a new column holds the text read as numbers."""
-    found: JoinKeys = []
+    pairs: JoinKeys = []
     for left, right in keys:
         if (left.kind == "text") == (right.kind == "text") and "mixed" not in (left.kind, right.kind):
-            found.append((left, right))
+            pairs.append((left, right))
         elif left.kind in ("text", "mixed"):
             frame, left = _number_column(context, frame, left)
-            found.append((left, right))
+            pairs.append((left, right))
         else:
             changed, right = _number_column(context, source.frame, right)
             source = replace(source, frame=changed)
-            found.append((left, right))
-    return frame, source, found
+            pairs.append((left, right))
+    return frame, source, pairs
 
 
 def _number_column(context: Context, frame: Frame, column: FrameColumn) -> tuple[Frame, FrameColumn]:
     name = fresh_column(frame, f"{column.name}_number")
     var = frame.var if frame.var.startswith("joined") else context.writer.name(frame.tables[0].title)
     code = f"pd.to_numeric({frame.var}[{column.name!r}], errors='coerce')"
-    cell = f"{name}={code}" if name.isidentifier() else f"**{{{name!r}: {code}}}"
     context.writer.step(f"Read {column.name} of {frame.tables[0].title} as a number, {name}.",
-                        f"{var} = {frame.var}.assign({cell})")
+                        f"{var} = {frame.var}.assign({named_argument(name, code)})")
     added = FrameColumn(name, "float", True, column.unique)
     (*others, last) = frame.tables
     table = replace(last, columns=last.columns | {name.lower(): added}, whole=False)
@@ -349,6 +349,6 @@ def _sentence(frame: Frame, source: Source, keys: JoinKeys) -> str:
     if not keys:
         return f"Pair every row of {left} with every row of {right}."
     rows = {"LEFT": f"the rows of {left}", "RIGHT": f"the rows of {right}", "FULL": "the rows of both"}
-    kept = f", keeping {rows[source.side]} without a match" if source.side else ""
+    unmatched = f", keeping {rows[source.side]} without a match" if source.side else ""
     parts = [a.name if a.name == b.name else f"{a.name} = {b.name}" for a, b in keys]
-    return f"Join {left} with {right} on {listed(parts)}{kept}."
+    return f"Join {left} with {right} on {listed(parts)}{unmatched}."

@@ -39,17 +39,17 @@ def scalar(scope: Scope, query: exp.Expression) -> SqlValue:
     return SqlValue(name, column.kind, name, nullable, scalar=True, affinity=column.affinity)
 
 
-def hold(scope: Scope, found: SqlValue) -> SqlValue:
+def hold(scope: Scope, part: SqlValue) -> SqlValue:
     """Write a value over all rows into a named variable."""
     writer = scope.context.writer
-    name = writer.name(_variable(found))
-    writer.step(f"Find {found.english}, {name}.", f"{name} = {found.code}")
-    return replace(found, code=name, english=name, tight=True, column=None)
+    name = writer.name(_variable(part))
+    writer.step(f"Find {part.english}, {name}.", f"{name} = {part.code}")
+    return replace(part, code=name, english=name, tight=True, column=None)
 
 
-def _variable(found: SqlValue) -> str:
+def _variable(part: SqlValue) -> str:
     words = {"average": "average", "largest": "max", "smallest": "min", "total": "total"}
-    parts = found.english.split()
+    parts = part.english.split()
     if parts[:1] == ["the"] and len(parts) == 3 and parts[1] in words:
         return f"{words[parts[1]]}_{parts[2]}"
     return "count" if "number" in parts else "value"
@@ -87,9 +87,9 @@ def in_set(scope: Scope, subject: SqlValue, query: exp.Expression,
 
 def exists(scope: Scope, query: exp.Expression, positive: bool) -> Mask:
     """EXISTS: a semi-join on the one equality that correlates it, else row by row."""
-    found = _exists_by_key(scope, query, positive)
-    if found is not None:
-        return found
+    semi_join = _exists_by_key(scope, query, positive)
+    if semi_join is not None:
+        return semi_join
 
     def cell(row: str, relation: Relation) -> str:
         if relation.scalars:
@@ -124,13 +124,13 @@ def _equality(scope: Scope, query: exp.Expression) -> tuple[exp.Select, exp.Colu
         for inner, outer in ((part.this, part.expression), (part.expression, part.this)):
             if not isinstance(inner, exp.Column) or not isinstance(outer, exp.Column) or not outer.table:
                 continue
-            found = scope.frame.find(outer.table.lower(), outer.name.lower())
-            if outer.table.lower() in tables or found is None or inner.table.lower() not in {"", *tables}:
+            column = scope.frame.find(outer.table.lower(), outer.name.lower())
+            if outer.table.lower() in tables or column is None or inner.table.lower() not in {"", *tables}:
                 continue
             rest = select.copy()
             others = [p.copy() for p in parts if p is not part]
             rest.set("where", exp.Where(this=exp.and_(*others)) if others else None)
-            return rest, inner, found
+            return rest, inner, column
     return None
 
 
@@ -174,15 +174,15 @@ def _correlated_aggregate(scope: Scope, query: exp.Expression) -> SqlValue | Non
         relation = _attempt(scope, rest)
     except Correlated:
         return None
-    key, found = relation.outputs
+    key, aggregate = relation.outputs
     if (key.kind == "text") != (outer.kind == "text") or (key.nullable and outer.nullable):
         scope.context.writer.take_back(before)
         return None
     subject = column_value(scope.frame, outer)
-    code = f"{subject.code}.map({relation.frame.var}.set_index({key.name!r})[{found.name!r}])"
+    code = f"{subject.code}.map({relation.frame.var}.set_index({key.name!r})[{aggregate.name!r}])"
     counts = isinstance(target, exp.Count)
     code += ".fillna(0)" if counts else ""
-    return SqlValue(code, found.kind, f"the {found.name} of its {outer.name}", not counts)
+    return SqlValue(code, aggregate.kind, f"the {aggregate.name} of its {outer.name}", not counts)
 
 
 # --- correlated in any other way: row by row ----------------------------------------------------------
@@ -210,15 +210,15 @@ def _scalar_per_row(scope: Scope, query: exp.Expression) -> SqlValue:
 def _per_row(scope: Scope, query: exp.Expression, cell: Callable[[str, Relation], str]) -> str:
     """Write a loop over the rows at hand that collects ``cell`` of the nested query; returns a Series."""
     writer = scope.context.writer
-    row, found = writer.name("row"), writer.name("found")
+    row, collected = writer.name("row"), writer.name("found")
     start = len(writer.lines)
     writer.step(f"For each row of {scope.frame.var}:")
     relation = scope.context.query(scope.context, query, replace(scope, row=row))
-    inner = [*writer.lines[start:], f"{found}.append({cell(row, relation)})"]
+    inner = [*writer.lines[start:], f"{collected}.append({cell(row, relation)})"]
     del writer.lines[start:]
-    writer.step("", f"{found} = []", f"for _, {row} in {scope.frame.var}.iterrows():",
+    writer.step("", f"{collected} = []", f"for _, {row} in {scope.frame.var}.iterrows():",
                 *(f"    {line}" for line in inner))
-    return f"pd.Series({found}, index={scope.frame.var}.index)"
+    return f"pd.Series({collected}, index={scope.frame.var}.index)"
 
 
 def _attempt(scope: Scope, query: exp.Expression) -> Relation:

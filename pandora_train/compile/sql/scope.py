@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -216,12 +217,12 @@ _CATALOGS: WeakKeyDictionary[BoxSet, dict[str, ScopeTable]] = WeakKeyDictionary(
 def catalog(boxes: BoxSet) -> dict[str, ScopeTable]:
     """Table name (lower case; variable name and original name) to its columns. Computed once a set."""
     if boxes not in _CATALOGS:
-        found: dict[str, ScopeTable] = {}
+        tables: dict[str, ScopeTable] = {}
         for box in boxes:
             table = _table(box)
-            found.setdefault((box.original or box.name).lower(), table)
-            found.setdefault(box.name.lower(), table)
-        _CATALOGS[boxes] = found
+            tables.setdefault((box.original or box.name).lower(), table)
+            tables.setdefault(box.name.lower(), table)
+        _CATALOGS[boxes] = tables
     return _CATALOGS[boxes]
 
 
@@ -259,16 +260,16 @@ def resolve(scope: Scope, node: exp.Column) -> SqlValue:
     Raises :class:`Correlated` when it belongs to an outer query outside a loop, else :class:`Unsupported`.
     """
     table, name = node.table.lower(), node.name.lower()
-    found = scope.frame.find(table, name)
-    if found is not None:
-        return column_value(scope.frame, found)
+    column = scope.frame.find(table, name)
+    if column is not None:
+        return column_value(scope.frame, column)
     outer = scope.outer
     while outer is not None:
-        found = outer.frame.find(table, name)
-        if found is not None and outer.row:
-            return SqlValue(f"{outer.row}[{found.name!r}]", found.kind, f"its {found.name}", found.nullable,
-                            scalar=True, affinity=found.affinity)
-        if found is not None:
+        column = outer.frame.find(table, name)
+        if column is not None and outer.row:
+            return SqlValue(f"{outer.row}[{column.name!r}]", column.kind, f"its {column.name}",
+                            column.nullable, scalar=True, affinity=column.affinity)
+        if column is not None:
             raise Correlated("correlated subquery", node.sql())
         outer = outer.outer
     raise Unsupported("unknown column", node.sql())
@@ -292,9 +293,9 @@ def signature(scope: Scope, node: exp.Expression) -> str:
     """Text equal for equal expressions over the same columns, whatever aliases they use."""
     def canonical(part: exp.Expression) -> exp.Expression:
         if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
-            found = scope.base.find(part.table.lower(), part.name.lower())
-            if found is not None:
-                return exp.column(found.name, quoted=True)
+            column = scope.base.find(part.table.lower(), part.name.lower())
+            if column is not None:
+                return exp.column(column.name, quoted=True)
         return part
     text: str = node.transform(canonical).sql(dialect="sqlite")
     return text
@@ -307,6 +308,12 @@ def fresh_column(frame: Frame, base: str, taken: set[str] | None = None) -> str:
     while name in names:
         name, n = f"{base}_{n}", n + 1
     return name
+
+
+def named_argument(name: str, code: str) -> str:
+    """``name=code``, also for a name that Python's syntax doesn't allow there (``2024``, ``class``)."""
+    plain = name.isidentifier() and not iskeyword(name)
+    return f"{name}={code}" if plain else f"**{{{name!r}: {code}}}"
 
 
 def quoted(names: list[str]) -> str:

@@ -29,6 +29,8 @@ _NOTHING = Frame("", ())
 
 def compile_select(context: Context, select: exp.Select, outer: Scope | None) -> Relation:
     """Write the steps of ``select``; the projection itself is left to the caller."""
+    if not select.expressions:
+        raise Unsupported("SELECT of nothing", select.sql())
     if not select.args.get("from_") and not select.args.get("where"):
         return _whole(Scope(context, _NOTHING, _NOTHING, outer=outer), select, list(select.expressions))
     joined = from_clause(context, select, outer)
@@ -61,10 +63,10 @@ def _aliases(select: exp.Select) -> dict[str, exp.Expression]:
 
 def _outputs(scope: Scope, select: exp.Select) -> list[exp.Expression]:
     """The select list with stars written out."""
-    found: list[exp.Expression] = []
+    outputs: list[exp.Expression] = []
     for node in select.expressions:
         if not node.is_star or isinstance(node, exp.Count):
-            found.append(node)
+            outputs.append(node)
             continue
         wanted = node.table.lower() if isinstance(node, exp.Column) else ""
         for table in scope.frame.tables:
@@ -73,8 +75,8 @@ def _outputs(scope: Scope, select: exp.Select) -> list[exp.Expression]:
                 for name, column in table.columns.items():
                     if column.name not in seen:
                         seen.add(column.name)
-                        found.append(exp.column(name, table.alias, quoted=True))
-    return found
+                        outputs.append(exp.column(name, table.alias, quoted=True))
+    return outputs
 
 
 def _position(key: exp.Expression, parts: list[exp.Expression]) -> exp.Expression:
@@ -285,9 +287,9 @@ def _columns(scope: Scope, parts: list[exp.Expression]) -> tuple[list[FrameColum
     """The output columns; an expression becomes a column of its own first."""
     columns: list[FrameColumn] = []
     for part in parts:
-        found: SqlValue = value(scope, part)
-        if found.column is None:
-            found, scope = assigned(scope, found, part.alias or "value", part.unalias())
-        assert found.column is not None
-        columns.append(found.column)
+        output: SqlValue = value(scope, part)
+        if output.column is None:
+            output, scope = assigned(scope, output, part.alias or "value", part.unalias())
+        assert output.column is not None
+        columns.append(output.column)
     return columns, scope

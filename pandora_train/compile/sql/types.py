@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Literal
@@ -27,7 +28,12 @@ def number(digits: str) -> SqlValue:
     if re.fullmatch(r"-?\d+", digits):
         whole = int(digits)
         return SqlValue(str(whole), "int", str(whole), scalar=True, literal=whole)
-    real = float(digits)
+    try:
+        real = float(digits)
+    except ValueError:  # the parser takes ``1e9.`` for a number
+        raise Unsupported("number", digits) from None
+    if math.isinf(real):  # no literal of Python
+        raise Unsupported("number", digits)
     return SqlValue(repr(real), "float", repr(real), scalar=True, literal=real)
 
 
@@ -53,8 +59,8 @@ def as_number(part: SqlValue) -> SqlValue:
     if part.numeric:
         return part
     if isinstance(part.literal, str):
-        found = _PREFIX.match(part.literal)
-        return number(found.group().strip().lstrip("+")) if found else number("0")
+        digits = _PREFIX.match(part.literal)
+        return number(digits.group().strip().lstrip("+")) if digits else number("0")
     if part.scalar:
         raise Unsupported("arithmetic on text", part.english)
     series = part.column.series if part.column else None

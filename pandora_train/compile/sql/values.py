@@ -28,8 +28,8 @@ def value(scope: Scope, node: exp.Expression) -> SqlValue:
         return value(scope, node.this)
     if isinstance(node, exp.Alias):
         return value(scope, node.this)
-    if scope.frame.computed and (found := scope.frame.computed.get(signature(scope, node))):
-        return column_value(scope.frame, found)
+    if scope.frame.computed and (column := scope.frame.computed.get(signature(scope, node))):
+        return column_value(scope.frame, column)
     constant = literal(scope, node)
     if constant is not None:
         return constant
@@ -71,11 +71,11 @@ def _column(scope: Scope, node: exp.Column) -> SqlValue:
     alias = scope.aliases.get(node.name.lower()) if not node.table else None
     if alias is not None and scope.frame.find("", node.name.lower()) is None:
         return value(scope, alias)
-    found = resolve(scope, node)
-    if scope.mode == "whole" and not found.scalar:  # any row will do
-        first = f"{found.code}.head(1).max()" if scope.frame.may_be_empty else f"{found.code}.iloc[0]"
-        return replace(found, code=first, english=f"the first {found.english}", scalar=True, column=None)
-    return found
+    column = resolve(scope, node)
+    if scope.mode == "whole" and not column.scalar:  # any row will do
+        first = f"{column.code}.head(1).max()" if scope.frame.may_be_empty else f"{column.code}.iloc[0]"
+        return replace(column, code=first, english=f"the first {column.english}", scalar=True, column=None)
+    return column
 
 
 def _truth(scope: Scope, node: exp.Expression) -> SqlValue:
@@ -95,20 +95,20 @@ def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression],
     tests = [i.this if operand is None else exp.EQ(this=operand.copy(), expression=i.this.copy())
              for i in ifs]
     masks = [scope.context.condition(scope, test) for test in tests]
-    found = [value(scope, i.args["true"]) for i in ifs]
+    results = [value(scope, i.args["true"]) for i in ifs]
     last = None if default is None or isinstance(default, exp.Null) else value(scope, default)
-    branches = [*found, *([last] if last else [])]
+    branches = [*results, *([last] if last else [])]
     kinds = {b.kind for b in branches}
     if kinds - {"int", "float"} and kinds != {"text"}:
         raise Unsupported("CASE of several types", node.sql())
     kind: Kind = "text" if "text" in kinds else "int" if kinds == {"int"} else "float"
-    english = ", ".join(f"{b.english} where {m.english}" for b, m in zip(found, masks, strict=True))
+    english = ", ".join(f"{b.english} where {m.english}" for b, m in zip(results, masks, strict=True))
     english += f", else {last.english}" if last else ""
     nullable = last is None or any(b.nullable for b in branches)
     if [b.code for b in branches] == ["1", "0"]:
         return SqlValue(masks[0].number, "int", english)
     other = last.code if last else "None" if kind == "text" else "np.nan"
-    chosen = ", ".join(b.code for b in found)
+    chosen = ", ".join(b.code for b in results)
     tests_code = ", ".join(m.filled for m in masks)
     code = f"np.select([{tests_code}], [{chosen}], default={other})"
     return SqlValue(f"pd.Series({code}, index={scope.frame.var}.index)", kind, english, nullable, array=code)
