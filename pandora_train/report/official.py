@@ -14,9 +14,10 @@ from pandora_train.records import Trajectory
 from pandora_train.report.load import load_run
 from pandora_train.runs import write_text
 
-NO_ANSWER = [""]
-"""An answer of one empty text: what the official GrailQA and WebQSP scripts score as wrong everywhere. A missing
-question they leave out of the mean, and an empty list is right where gold is empty."""
+NO_ANSWER = ["(no answer)"]
+"""What the official GrailQA and WebQSP scripts score as wrong everywhere: a missing question is out of WebQSP's
+mean, an empty list is right where gold is empty, and the empty text is itself gold of some questions.
+(The official WebQSP recall of any wrong answer is 1 where gold is empty; so it is of this one.)"""
 
 
 def write_predictions(run_dir: Path, out: Path) -> list[str]:
