@@ -155,13 +155,15 @@ def evaluate(config: ConfigFile, overrides: Overrides = None, run_dir: RunDir = 
              print_config: PrintConfig = False) -> None:
     """Answer benchmark questions with the agent and score them."""
     from pandora_train.evaluate.run import EvaluateConfig, evaluate
-    from pandora_train.report import markdown_tables
+    from pandora_train.report import evaluated
 
     settings = _open(EvaluateConfig, config, overrides, print_config)
     run = _run("evaluate", config, settings, run_dir, resume)
-    evaluate(settings, run)
-    print(markdown_tables([run.path]))
-    print(run.path)
+    results = evaluate(settings, run)
+    print(evaluated(run.path))
+    if not results.complete:
+        raise MachineryError(f"{results.questions.unfinished} questions are unfinished, first: "
+                             f"{next(iter(results.unfinished.values()), 'not begun')}")
 
 
 @app.command()
@@ -173,22 +175,23 @@ def score(predictions: Annotated[Path, typer.Argument(help="Anybody's prediction
           out: Annotated[Path | None, typer.Option(help="Write all verdicts here (JSON).")] = None,
           ) -> None:
     """Score a prediction file in the benchmark's official format, or JSONL."""
-    from pandora_train.evaluate.score import print_score
+    from pandora_train.report import scored
 
-    print_score(predictions, benchmark, path, split, store, out)
+    print(scored(predictions, benchmark, path, split, store, out))
 
 
 @app.command()
 def compare(a: Annotated[Path, typer.Argument(help="Run folder A.")],
             b: Annotated[Path, typer.Argument(help="Run folder B.")],
-            out: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None) -> None:
-    """Compare two evaluation runs on the same questions: differences, intervals, flips, cost."""
-    from pandora_train.evaluate.compare import print_comparison
-    from pandora_train.report import write_report
+            out: Annotated[Path | None, typer.Option(
+                help="HTML report to write.", show_default="into B's folder")] = None,
+            subsets: Annotated[bool, typer.Option("--subsets", help="By level, too.")] = False,
+            everything: Annotated[bool, typer.Option(
+                "--all", help="All metrics, subsets, costs and flips, too.")] = False) -> None:
+    """Compare two evaluation runs on the same questions: differences with intervals, and what they say."""
+    from pandora_train.report import compared
 
-    print_comparison(a, b)
-    if out is not None:
-        print(write_report([a, b], out))
+    print(compared(a, b, out, subsets, everything))
 
 
 @app.command()
@@ -211,11 +214,28 @@ def show(run: Annotated[Path, typer.Argument(help="Run folder.")],
 
 
 @app.command()
+def predictions(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")],
+                out: Annotated[Path, typer.Option(help="Folder to write.")]) -> None:
+    """Write a run's answers in each benchmark's official format, one file a benchmark."""
+    from pandora_train.report import write_predictions
+
+    print("\n".join(write_predictions(run, out)))
+
+
+@app.command()
+def keys(stage: Annotated[str, typer.Argument(metavar="STAGE", help="A command with a config.")]) -> None:
+    """List the config keys of a stage, with default and meaning."""
+    from pandora_train.keys import print_keys
+
+    print_keys(stage)
+
+
+@app.command()
 def track(run: Annotated[Path, typer.Argument(help="Evaluation run folder.")],
           overrides: Overrides = None) -> None:
     """Log a run to Weights & Biases (mode=offline works without a network); again continues the same run."""
     from pandora_train.config import load
-    from pandora_train.report.tracking import TrackingConfig, log_run
+    from pandora_train.report.log_run import TrackingConfig, log_run
 
     print(log_run(run, load(TrackingConfig, None, overrides)))
 

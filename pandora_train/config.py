@@ -104,12 +104,12 @@ def _set(data: dict[str, Any], dotted: str, value: Any) -> None:
     data[last] = value
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def models_in(annotation: Any) -> list[type[BaseModel]]:
     """Models reachable through Optional, Union and containers of ``annotation``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (Union, types.UnionType, list, tuple):
-        return [m for a in get_args(annotation) for m in _models(a)]
+        return [m for a in get_args(annotation) for m in models_in(a)]
     return []
 
 
@@ -120,7 +120,7 @@ def _unknown(kind: type[BaseModel], data: dict[str, Any], prefix: str) -> list[s
         if name not in kind.model_fields:
             found.append(f"{prefix}{name}{did_you_mean(name, kind.model_fields)}")
             continue
-        models = _models(kind.model_fields[name].annotation)
+        models = models_in(kind.model_fields[name].annotation)
         children = value if isinstance(value, list) else [value]
         if len(models) == 1:
             for child in children:

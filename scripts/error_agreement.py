@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pandora_train.evaluate.agreement import Label, agreement, answer_id, pick_failures, table
+from pandora_train.evaluate.agreement import HandLabel, agreement, answer_id, pick_failures, table
 from pandora_train.report.load import RunData, load_runs
 from pandora_train.runs import read_jsonl
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="5 failures a task in the sheet")
     arguments = parser.parse_args()
     runs = load_runs(arguments.runs)
-    labels = list(read_jsonl(arguments.labels, Label))
+    labels = list(read_jsonl(arguments.labels, HandLabel))
     if arguments.sheet:
         arguments.sheet.write_text(sheet(runs, labels, 5 if arguments.quick else 50), encoding="utf-8")
     diagnoses = {(r.name, i): d for r in runs for i, d in r.diagnoses.items()}
@@ -43,7 +43,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
 
 
-def sheet(runs: list[RunData], labels: list[Label], per_task: int) -> str:
+def sheet(runs: list[RunData], labels: list[HandLabel], per_task: int) -> str:
     """The failures without a label, in the words that decide: question, schema, code, execution, gold."""
     done = {(label.run, label.id, label.answer) for label in labels}
     by_name = {r.name: r for r in runs}

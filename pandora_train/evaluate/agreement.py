@@ -15,7 +15,7 @@ TASKS: dict[Benchmark, str] = {"spider": "database", "wikitq": "table", "grailqa
 PER_TASK = 50
 
 
-class Label(Record):
+class HandLabel(Record):
     """One error kind given by hand. Holds ids and our own words, no text of a data set."""
 
     run: str
@@ -73,7 +73,7 @@ def pick_failures(runs: dict[str, Sequence[Trajectory]],
     return picked
 
 
-def agreement(labels: Iterable[Label], diagnoses: dict[tuple[str, str], Diagnosis],
+def agreement(labels: Iterable[HandLabel], diagnoses: dict[tuple[str, str], Diagnosis],
               answers: dict[tuple[str, str], str]) -> tuple[Agreement, int]:
     """Labels beside the rules' kinds by (run, id), and how many labels are about another answer.
 

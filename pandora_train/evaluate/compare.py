@@ -1,5 +1,7 @@
 """Two runs over the same questions: paired differences, intervals for few clusters, flips, cost.
 
+Both must have finished the same questions; one whose gold is unusable in either is outside on both sides.
+
 The test is the clustered paired t test; the clustered bootstrap interval stands beside it. McNemar's
 counts are descriptive only: they take questions over one database as independent.
 """
@@ -9,12 +11,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from pandora_train.errors import UserError
+from pandora_train.evaluate.results import Results
 from pandora_train.evaluate.stats import (
     ROUNDING,
     Cost,
@@ -26,13 +28,12 @@ from pandora_train.evaluate.stats import (
     t_quantile,
     t_two_sided,
 )
-from pandora_train.records import Benchmark, Record, Trajectory
-from pandora_train.runs import read_jsonl
+from pandora_train.records import Record, Trajectory
 
 DRAWS = 10_000
 SEED = 20240
-Questions = dict[tuple[Benchmark, str], Trajectory]
-"""Scored trajectories by benchmark and example id."""
+Pair = tuple[Trajectory, Trajectory]
+"""One question in run A and in run B."""
 
 
 class Difference(Record):
@@ -86,65 +87,84 @@ class Comparison(Record):
     cost_a: Cost
     cost_b: Cost
 
+    @property
+    def whole(self) -> tuple[Difference, ...]:
+        """All metrics, over whole benchmarks."""
+        return tuple(d for d in self.differences if not d.subset)
 
-def compare_runs(run_a: Path, run_b: Path) -> Comparison:
-    """Compare two evaluation run folders.
+    @property
+    def main(self) -> tuple[Difference, ...]:
+        """The primary metric of each benchmark."""
+        return tuple({d.benchmark: d for d in reversed(self.differences)}.values())[::-1]
 
-    Raises :class:`UserError` when a folder is no evaluation run, or the question sets differ.
+
+class Evaluated(Protocol):
+    """An evaluation run: its scored trajectories, and the results that say what it asked."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def samples(self) -> Sequence[Trajectory]: ...
+    @property
+    def results(self) -> Results: ...
+    @property
+    def finished(self) -> bool: ...
+
+
+def compare_runs(a: Evaluated, b: Evaluated) -> Comparison:
+    """Run ``b`` against run ``a``.
+
+    Raises :class:`UserError` where they asked different questions, one left questions unfinished that the other
+    finished, or texts or gold differ.
     """
-    a, b = _samples(run_a), _samples(run_b)
-    return compare_samples(list(a.values()), list(b.values()), run_a.name, run_b.name)
-
-
-def compare_samples(a: Sequence[Trajectory], b: Sequence[Trajectory], name_a: str, name_b: str) -> Comparison:
-    """Compare two sets of scored trajectories over the same questions (else :class:`UserError`)."""
-    by_id = {(t.benchmark, t.id): t for t in b}
-    _refuse_other_questions({(t.benchmark, t.id): t for t in a}, by_id, name_a, name_b)
-    pairs: defaultdict[str, list[tuple[Trajectory, Trajectory]]] = defaultdict(list)
-    for t in a:
-        pairs[t.benchmark].append((t, by_id[t.benchmark, t.id]))
+    _refuse_unlike(a, b)
+    by_id = {t.id: t for t in b.samples}
+    pairs: defaultdict[str, list[Pair]] = defaultdict(list)
+    for t in a.samples:
+        if "unusable gold" not in (t.ending, by_id[t.id].ending):
+            pairs[t.benchmark].append((t, by_id[t.id]))
+    if not pairs:
+        raise UserError(f"{a.name} and {b.name} hold no samples to compare")
     differences = [d for benchmark, part in pairs.items() for d in _benchmark(benchmark, part)]
     flips = [f for benchmark, part in pairs.items() for f in _flips(benchmark, part)]
-    return Comparison(a=name_a, b=name_b, differences=tuple(differences), flips=tuple(flips),
-                      cost_a=cost_of(a), cost_b=cost_of(b))
+    return Comparison(a=a.name, b=b.name, differences=tuple(differences), flips=tuple(flips),
+                      cost_a=cost_of(a.samples), cost_b=cost_of(b.samples))
 
 
-def _samples(run: Path) -> Questions:
-    file = run / "samples.jsonl"
-    if not file.is_file():
-        raise UserError(f"{run} is no evaluation run: it has no samples.jsonl")
-    return {(t.benchmark, t.id): t for t in read_jsonl(file, Trajectory)}
+def _refuse_unlike(a: Evaluated, b: Evaluated) -> None:
+    """Raise :class:`UserError` unless both runs finished the same questions, with the same text and gold."""
+    for run in (a, b):
+        if not run.finished:
+            raise UserError(f"{run.name} is not finished: go on with --resume, then compare")
+    finished_a, finished_b = ({t.id for t in run.samples} for run in (a, b))
+    asked_a, asked_b = finished_a | a.results.unfinished.keys(), finished_b | b.results.unfinished.keys()
+    for name, other, ids in ((a.name, b.name, asked_a - asked_b), (b.name, a.name, asked_b - asked_a)):
+        if ids:
+            raise UserError(f"the runs asked different questions: {len(ids)} of {name} are not in {other}, for "
+                            f"example {min(ids)}; compare runs over one question set")
+    for name, other, ids in ((a.name, b.name, finished_b - finished_a), (b.name, a.name, finished_a - finished_b)):
+        if ids:
+            raise UserError(f"{name} left {len(ids)} questions unfinished that {other} finished, for example "
+                            f"{min(ids)}: go on with --resume, then compare")
+    contents = {t.id: (t.question, t.gold) for t in b.samples}
+    for t in a.samples:
+        if contents[t.id] != (t.question, t.gold):
+            raise UserError(f"question {t.id} differs between {a.name} and {b.name} in its text or gold: the runs "
+                            "used different data")
 
 
-def _refuse_other_questions(a: Questions, b: Questions, name_a: str, name_b: str) -> None:
-    for here, there, has, lacks in ((a, b, name_a, name_b), (b, a, name_b, name_a)):
-        missing = sorted(here.keys() - there.keys())
-        if missing:
-            raise UserError(f"the runs answer different questions: {len(missing)} of {has} are not in "
-                            f"{lacks}, for example {missing[0][1]} ({missing[0][0]}); compare runs over one "
-                            "question set")
-    if not a:
-        raise UserError(f"{name_a} and {name_b} hold no samples to compare")
-    for key, sample in a.items():
-        other = b[key]
-        if (sample.question, sample.gold) != (other.question, other.gold):
-            raise UserError(f"question {key[1]} differs between {name_a} and {name_b} in its text or gold: "
-                            "the runs used different data")
-
-
-def _benchmark(benchmark: str, pairs: list[tuple[Trajectory, Trajectory]]) -> list[Difference]:
+def _benchmark(benchmark: str, pairs: list[Pair]) -> list[Difference]:
     first = [a for a, _ in pairs]
     primary = primary_of(benchmark, first)
     names = list(dict.fromkeys([primary, *(name for pair in pairs for t in pair for name in t.scores)]))
     other = {a.id: b for a, b in pairs}
-    found = [_difference(benchmark, "", name, pairs) for name in names]
-    for subset, part in subsets(first).items():
-        found.append(_difference(benchmark, subset, primary, [(a, other[a.id]) for a in part]))
-    return found
+    whole = [_difference(benchmark, "", name, pairs) for name in names]
+    return whole + [_difference(benchmark, subset, primary, [(a, other[a.id]) for a in part])
+                    for subset, part in subsets(first).items()]
 
 
 def _difference(benchmark: str, subset: str, metric: str,
-                pairs: list[tuple[Trajectory, Trajectory]]) -> Difference:
+                pairs: list[Pair]) -> Difference:
     a = [x.scores.get(metric, 0.0) for x, _ in pairs]
     b = [y.scores.get(metric, 0.0) for _, y in pairs]
     groups = [x.group for x, _ in pairs]
@@ -197,53 +217,13 @@ def bootstrap(change: Sequence[float], groups: Sequence[str], draws: int = DRAWS
     return float(low), float(high)
 
 
-def _flips(benchmark: str, pairs: list[tuple[Trajectory, Trajectory]]) -> list[Flip]:
+def _flips(benchmark: str, pairs: list[Pair]) -> list[Flip]:
     primary = primary_of(benchmark, [a for a, _ in pairs])
-    found: list[Flip] = []
+    flips: list[Flip] = []
     for a, b in pairs:
         right_a, right_b = (t.scores.get(primary, 0.0) >= 1.0 for t in (a, b))
         if right_a != right_b:
             direction: Literal["gained", "lost"] = "gained" if right_b else "lost"
-            found.append(Flip(id=a.id, benchmark=benchmark, group=a.group, question=a.question,
-                              direction=direction, status_a=a.status, status_b=b.status))
-    return found
-
-
-def print_comparison(run_a: Path, run_b: Path) -> None:
-    """Print the comparison of two run folders in the terminal: differences, cost, flips both ways."""
-    from rich.console import Console
-    from rich.table import Table
-
-    comparison = compare_runs(run_a, run_b)
-    console = Console()
-    table = Table(title=f"B = {comparison.b} against A = {comparison.a}")
-    for column in ("benchmark", "metric", "n", "G", "A", "B", "B - A", "95 % (t)", "95 % (bootstrap)", "p",
-                   "gained / lost"):
-        table.add_column(column, overflow="fold")
-    for d in comparison.differences:
-        table.add_row(f"{d.benchmark} {d.subset}".strip(), d.metric, str(d.n), str(d.clusters), _percent(d.a),
-                      _percent(d.b), _percent(d.difference), _range(d.low, d.high),
-                      _range(d.bootstrap_low, d.bootstrap_high), "" if d.p is None else f"{d.p:.3f}",
-                      f"{d.gained} / {d.lost}")
-    console.print(table)
-    for name, cost in ((comparison.a, comparison.cost_a), (comparison.b, comparison.cost_b)):
-        console.print(f"{name}: {_cost(cost)}")
-    for direction in ("gained", "lost"):
-        flips = [f for f in comparison.flips if f.direction == direction]
-        console.print(f"{direction}: {len(flips)}" + (":" if flips else ""))
-        for f in flips:
-            console.print(f"  {f.id}  {f.question}", markup=False, overflow="ellipsis", no_wrap=True)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def _range(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{_percent(low)}, {_percent(high)}]"
-
-
-def _cost(cost: Cost) -> str:
-    usage = cost.usage
-    return (f"{usage.calls} calls, {usage.prompt_tokens} prompt and {usage.completion_tokens} completion "
-            f"tokens, {cost.wall_seconds:.1f} s in answers, {usage.usd:.4f} USD")
+            flips.append(Flip(id=a.id, benchmark=benchmark, group=a.group, question=a.question,
+                              direction=direction, status_a=a.status or a.ending, status_b=b.status or b.ending))
+    return flips

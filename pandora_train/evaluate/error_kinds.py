@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from pandora_train.errors import did_you_mean
 from pandora_train.evaluate.programs import (
     Profile,
-    Schema,
+    BoxFields,
     code_profile,
     gold_profile,
     normal,
@@ -72,15 +72,17 @@ def diagnose(trajectory: Trajectory, schema: str, boxes: BoxSet | None = None,
     return Diagnosis(id=trajectory.id, kind=kind, rule=rule, evidence=tuple(evidence))
 
 
-Verdict = tuple[ErrorKind, str, list[str]]
+Ruling = tuple[ErrorKind, str, list[str]]
 
 
-def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str) -> Verdict:
+def _decide(t: Trajectory, schema: BoxFields, boxes: BoxSet | None, reference: str) -> Ruling:
     if not t.steps:
         return "execution", "nothing ran", ["the prompt did not fit, so that no code was written"]
     last = t.steps[-1]
     if last.refusal:
         return "execution", "refused", [f"the model or its provider refused: {last.refusal}"]
+    if last.refusal:
+        return "execution", "refused", [f"the model refused: {last.refusal}"]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
     made = re.findall(r"^\s*(\w+)\s*=\s*pd\.DataFrame\((.*)", last.code, re.MULTILINE)
@@ -94,7 +96,7 @@ def _decide(t: Trajectory, schema: Schema, boxes: BoxSet | None, reference: str)
     return found or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
 
 
-def _unread(step: Step, schema: Schema) -> Verdict | None:
+def _unread(step: Step, schema: BoxFields) -> Ruling | None:
     if not schema or not parses(step.code) or code_profile(step.code, schema).boxes:
         return None
     return "box", "no BOX read", ["the code uses none of the BOXes"]
@@ -106,7 +108,7 @@ _MISSING = re.compile(r"has no attribute '(\w+)'|name '(\w+)' is not defined")
 _NOT_THERE = re.compile(r"not in index|not found in axis|not in the \[?columns|are in the \[columns\]")
 
 
-def _failed(t: Trajectory, step: Step, execution: Execution, schema: Schema) -> Verdict:
+def _failed(t: Trajectory, step: Step, execution: Execution, schema: BoxFields) -> Ruling:
     error = execution.error
     if error is None:
         return "execution", execution.outcome, [f"the run ended by {execution.outcome.replace('_', ' ')}"]
@@ -132,7 +134,7 @@ def _failed(t: Trajectory, step: Step, execution: Execution, schema: Schema) -> 
     return "execution", error.type, seen
 
 
-def _gold_boxes(t: Trajectory, schema: Schema) -> set[str]:
+def _gold_boxes(t: Trajectory, schema: BoxFields) -> set[str]:
     """The BOXes that the gold program reads, by the names of the schema."""
     gold = gold_profile(t.gold) or Profile()
     if t.gold.language == "sql":
@@ -140,7 +142,7 @@ def _gold_boxes(t: Trajectory, schema: Schema) -> set[str]:
     return {box for relation in gold.fields for box, _ in relation_homes(relation, schema)}
 
 
-def _meant_as_box(name: str, code: str, schema: Schema) -> bool:
+def _meant_as_box(name: str, code: str, schema: BoxFields) -> bool:
     """Whether the code uses ``name`` as a frame, never sets it, and a BOX has nearly that name."""
     used = re.search(rf"\b{name}\s*[\[.]|merge\([^)]*\b{name}\b|concat\([^)]*\b{name}\b", code)
     made = re.search(rf"^\s*{name}\s*=[^=]|\bfor {name}\b|def {name}\b", code, re.MULTILINE)
@@ -165,7 +167,7 @@ def _missing_field(kind: str, message: str, code: str) -> str:
 # --- answers that are right in another form -------------------------------------------------------------
 
 
-def _form(t: Trajectory) -> Verdict | None:
+def _form(t: Trajectory) -> Ruling | None:
     if t.rows is None:
         return None
     for gold in _gold_tables(t):
@@ -188,7 +190,7 @@ def _gold_tables(t: Trajectory) -> Iterable[tuple[tuple[str | None, ...], ...]]:
 # --- code beside the gold program -----------------------------------------------------------------------
 
 
-def _against_gold(t: Trajectory, step: Step, schema: Schema, reference: str) -> Verdict | None:
+def _against_gold(t: Trajectory, step: Step, schema: BoxFields, reference: str) -> Ruling | None:
     gold = gold_profile(t.gold)
     if gold is None or not schema:
         return None
@@ -201,7 +203,7 @@ def _against_gold(t: Trajectory, step: Step, schema: Schema, reference: str) -> 
     return found
 
 
-def _against_names(t: Trajectory, gold: Profile, code: Profile, schema: Schema) -> Verdict:
+def _against_names(t: Trajectory, gold: Profile, code: Profile, schema: BoxFields) -> Ruling:
     """Both sides name BOXes and fields alike; SQL's double quotes may hold values, which are no fields."""
     known = {normal(f) for fields in schema.values() for f in fields}
     missing = sorted((gold.boxes & {normal(b) for b in schema}) - code.boxes)
@@ -213,7 +215,7 @@ def _against_names(t: Trajectory, gold: Profile, code: Profile, schema: Schema) 
     return _intent(t, gold, code) or _logic(t, gold)
 
 
-def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Schema) -> Verdict | None:
+def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: BoxFields) -> Ruling | None:
     unplaced: list[str] = []
     for relation in sorted(gold.fields):
         homes = relation_homes(relation, schema)
@@ -229,7 +231,7 @@ def _against_relations(t: Trajectory, gold: Profile, code: Profile, schema: Sche
     return _intent(t, gold, code) or _logic(t, gold)
 
 
-def relation_homes(relation: str, schema: Schema) -> list[tuple[str, str]]:
+def relation_homes(relation: str, schema: BoxFields) -> list[tuple[str, str]]:
     """(BOX, field) pairs that hold ``relation``: a field of its last words in a BOX of its type."""
     words = relation.split(".")
     tails = {normal("_".join(words[-n:])) for n in range(1, len(words) + 1)}
@@ -238,7 +240,7 @@ def relation_homes(relation: str, schema: Schema) -> list[tuple[str, str]]:
             and (not kind or re.search(rf"(^|_){kind}(_|$)", normal(box)))]
 
 
-def _intent(t: Trajectory, gold: Profile, code: Profile) -> Verdict | None:
+def _intent(t: Trajectory, gold: Profile, code: Profile) -> Ruling | None:
     """BOXes and fields are right, but the code asks for another kind of answer."""
     lacking = gold.aggregates - code.aggregates
     if lacking:
@@ -252,7 +254,7 @@ def _intent(t: Trajectory, gold: Profile, code: Profile) -> Verdict | None:
     return None
 
 
-def _logic(t: Trajectory, gold: Profile) -> Verdict:
+def _logic(t: Trajectory, gold: Profile) -> Ruling:
     names = ", ".join(sorted(gold.fields)) or "none"
     seen = [f"BOXes, fields ({names}) and kind of answer are gold's; conditions, joins or order differ"]
     last = t.steps[-1].execution
@@ -264,7 +266,7 @@ def _logic(t: Trajectory, gold: Profile) -> Verdict:
 # --- no gold program ------------------------------------------------------------------------------------
 
 
-def _by_values(t: Trajectory, step: Step, schema: Schema, boxes: BoxSet | None) -> Verdict | None:
+def _by_values(t: Trajectory, step: Step, schema: BoxFields, boxes: BoxSet | None) -> Ruling | None:
     """Where gold's values lie in the BOXes: does the code use one of those fields?"""
     answers = [a for a in t.gold.answers or () if a.strip()]
     if boxes is None or not answers:
@@ -283,7 +285,7 @@ def _by_values(t: Trajectory, step: Step, schema: Schema, boxes: BoxSet | None) 
     return "field", "answer's field", [f"gold's values lie in {named}; the code uses none of these fields"]
 
 
-def _by_answer(t: Trajectory) -> Verdict | None:
+def _by_answer(t: Trajectory) -> Ruling | None:
     """What answer and gold have in common."""
     gold = [a for a in t.gold.answers or () if a.strip()]
     answer = [c for row in t.rows or () for c in row if c is not None]

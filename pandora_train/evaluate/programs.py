@@ -18,7 +18,7 @@ from sqlglot import exp
 from pandora_train.records import Gold
 from pandora_train.sources.freebase import MID
 
-Schema = dict[str, tuple[str, ...]]
+BoxFields = dict[str, tuple[str, ...]]
 """BOX name to its fields, as the prompt showed them."""
 
 _FRAME = re.compile(r"^\w+ = pd\.DataFrame\(")
@@ -47,9 +47,9 @@ def normal(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name).strip("_").lower()
 
 
-def read_schema(text: str) -> Schema:
+def read_schema(text: str) -> BoxFields:
     """BOX names and fields of the prompt's schema text (``name = pd.DataFrame({'field': [...], ...})``)."""
-    found: Schema = {}
+    found: BoxFields = {}
     for line in text.splitlines():
         if not _FRAME.match(line):
             continue
@@ -65,7 +65,7 @@ def read_schema(text: str) -> Schema:
     return found
 
 
-def code_profile(code: str, schema: Schema) -> Profile:
+def code_profile(code: str, schema: BoxFields) -> Profile:
     """What pandas ``code`` uses of ``schema``; an empty profile when it does not parse."""
     try:
         tree = ast.parse(code)

@@ -22,13 +22,11 @@ from pandora_train.metrics.declared import DEVIATIONS
 from pandora_train.metrics.sqlrun import POOL
 from pandora_train.metrics.ties import tie_match
 from pandora_train.records import Example, Record
-from pandora_train.runs import write_json
 from pandora_train.sources import DataConfig, load, read
-from pandora_train.sources.freebase import NO_GRAPH
 
 SQL_TIMEOUT = 30.0
 WORKERS = 4
-Outcome = Literal["answered", "empty", "no answer", "error", "timeout", "missing"]
+PredictionOutcome = Literal["answered", "empty", "no answer", "error", "timeout", "missing"]
 
 
 class Scored(Record):
@@ -37,7 +35,7 @@ class Scored(Record):
     id: str
     group: str
     tags: dict[str, str]
-    outcome: Outcome
+    outcome: PredictionOutcome
     scores: dict[str, float]
     note: str = ""
     """The error of a prediction that failed."""
@@ -117,7 +115,7 @@ def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.
     if prediction.form is not None and ontology is not None:
         em = grailqa.same_logical_form(prediction.form, example.gold.program, ontology)
         scores = {"em": float(em)} | scores | ({"f1": 1.0} if em else {})
-    outcome: Outcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
+    outcome: PredictionOutcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
     return _scored(example, outcome, scores)
 
 
@@ -130,7 +128,7 @@ def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:
     original, *variants = spider_metric.databases(database(example))
     result = POOL.run(original, spider_metric.prepare_sql(sql), timeout)
     if result.rows is None:
-        outcome: Outcome = "timeout" if result.outcome == "timeout" else "error"
+        outcome: PredictionOutcome = "timeout" if result.outcome == "timeout" else "error"
         zeros = score(example, None) | ({"ts": 0.0} if variants else {})
         return _scored(example, outcome, zeros, result.error)
     gold = gold_rows(example) or []
@@ -149,39 +147,6 @@ def _same(db: Path, gold_sql: str, sql: str, ordered: bool, timeout: float) -> b
     return found is not None and spider_metric.ex_match(gold, found, ordered, typed=True)
 
 
-def _scored(example: Example, outcome: Outcome, scores: dict[str, float], note: str = "") -> Scored:
+def _scored(example: Example, outcome: PredictionOutcome, scores: dict[str, float], note: str = "") -> Scored:
     return Scored(id=example.id, group=example.group, tags=example.tags, outcome=outcome, scores=scores,
                   note=note)
-
-
-# --- printing -----------------------------------------------------------------------------------------
-
-
-def print_score(predictions: Path, benchmark: str, path: Path, split: str = "dev", store: str = "",
-                out: Path | None = None) -> None:
-    """Score a file and print the table, with what each number is about; all verdicts to ``out`` (JSON)."""
-    from rich.console import Console
-    from rich.table import Table
-
-    pick("benchmark", benchmark, METRICS)
-    graph = store or (NO_GRAPH if benchmark in ("grailqa", "webqsp") else "")
-    data = DataConfig.model_validate(
-        {"benchmark": benchmark, "path": str(path), "split": split, "store": graph})
-    report = score_file(predictions, data)
-    if out is not None:
-        write_json(out, report.model_dump(mode="json"))
-    table = Table(title=f"{benchmark} {split} ({path}): {report.n} questions")
-    for column in ("questions", "metric", "n", "clusters", "score", "stderr", "95 %"):
-        table.add_column(column, no_wrap=True)
-    for name, metrics in {"all": report.metrics, **report.subsets}.items():
-        for m in metrics.values():
-            spread = ("", "") if m.stderr is None or m.low is None or m.high is None else (
-                f"{100 * m.stderr:.1f}", f"[{100 * m.low:.1f}, {100 * m.high:.1f}]")
-            table.add_row(name, m.name, str(m.n), str(m.clusters), f"{100 * m.value:.1f}", *spread)
-    console = Console()
-    console.print(table)
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in report.outcomes.items())
-    console.print(f"{counts}; {report.unknown} predictions for unknown questions; "
-                  f"{report.unusable} questions of the split can't be used")
-    for note in report.notes:
-        console.print(note, markup=False)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-Table = Sequence[Sequence[str | None]]
+AnswerRows = Sequence[Sequence[str | None]]
 MOST = 2000
 """Tables with more cells are not compared column by column."""
 
@@ -34,7 +34,7 @@ def plain(text: str | None) -> str:
     return re.sub(r"\s+", " ", bare).lower().removesuffix(".")
 
 
-def compare_values(gold: Table, answer: Table) -> str:
+def compare_values(gold: AnswerRows, answer: AnswerRows) -> str:
     """How ``answer`` holds gold's values in another form; empty when it does not.
 
     The first word names the form: ``spelling``, ``shape``, ``extra columns``, ``list as text``, ``rounded``,
@@ -56,11 +56,11 @@ def _row(row: Sequence[str | None]) -> tuple[str, ...]:
     return tuple(sorted(plain(c) for c in row))
 
 
-def _cells(table: Table) -> list[str]:
+def _cells(table: AnswerRows) -> list[str]:
     return [plain(c) for row in table for c in row]
 
 
-def _columns(gold: Table, answer: Table) -> str:
+def _columns(gold: AnswerRows, answer: AnswerRows) -> str:
     """Gold's columns stand among more columns of the answer."""
     width = max(len(r) for r in answer)
     if not (len(gold) == len(answer) and len(gold[0]) < width) or len(answer) * width > MOST:
@@ -74,7 +74,7 @@ def _columns(gold: Table, answer: Table) -> str:
     return f"extra columns: {width} where gold has {len(gold[0])}"
 
 
-def _listed(wanted: list[str], answer: Table) -> str:
+def _listed(wanted: list[str], answer: AnswerRows) -> str:
     """One cell holds what gold has in several, as a printed list or joined by commas."""
     cells = [c for row in answer for c in row if c]
     if len(cells) != 1:

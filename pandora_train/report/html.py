@@ -17,6 +17,7 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
+from pandora_train.errors import UserError
 from pandora_train.evaluate.error_kinds import KINDS
 from pandora_train.report.load import RunData, load_runs
 from pandora_train.report.payload import build_payload
@@ -33,9 +34,16 @@ def write_report(run_dirs: list[Path], out: Path) -> Path:
 
     Raises :class:`~pandora_train.errors.UserError` when a folder is no evaluation run.
     """
-    runs = load_runs(run_dirs)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, render_report(runs))
+    return save_report(load_runs(run_dirs), out)
+
+
+def save_report(runs: list[RunData], out: Path) -> Path:
+    """Write the report of loaded runs. Raises :class:`UserError` where ``out`` cannot be written."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, render_report(runs))
+    except OSError as e:
+        raise UserError(f"cannot write {out} ({e.strerror}): choose another --out") from None
     return out
 
 

@@ -7,15 +7,21 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pandora_train.config import load
 from pandora_train.errors import UserError, did_you_mean
 from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
 from pandora_train.evaluate.results import BenchmarkResults, Results, read_results, summarise
 from pandora_train.records import PartText, Trajectory, Usage
 from pandora_train.runs import read_jsonl
+from pandora_train.sources import DataConfig
+from pandora_train.sources.freebase import NO_GRAPH
+
+if TYPE_CHECKING:
+    from pandora_train.evaluate.run import EvaluateConfig
 
 
 @dataclass(frozen=True)
@@ -48,31 +54,48 @@ class RunData:
         """Figures by benchmark."""
         return self.results.benchmarks
 
+    @cached_property
+    def settings(self) -> EvaluateConfig:
+        """The run's config, read as the record that evaluation wrote.
+
+        Raises :class:`UserError` for the config of another version of the code.
+        """
+        from pandora_train.evaluate.run import EvaluateConfig  # imports pandas, which `pandora show` can spare
+
+        try:
+            return load(EvaluateConfig, self.path / "config.yaml")
+        except UserError as e:
+            raise UserError(f"{self.path} was written by another version of this code ({e}): evaluate "
+                            "again") from None
+
     def title(self, benchmark: str) -> str:
         """The benchmark's name in tables; answers over a fragment of a graph are not the benchmark's own."""
-        return f"{benchmark}-fragment" if any(_fragment(d) for d in self._data(benchmark)) else benchmark
+        return f"{benchmark}-fragment" if any(map(_fragment, self._data(benchmark))) else benchmark
 
-    def _data(self, benchmark: str) -> list[dict[str, Any]]:
-        data = self.config.get("data")
-        entries = data if isinstance(data, list) else []
-        return [d for d in entries if isinstance(d, dict) and d.get("benchmark") == benchmark]
+    def incomplete(self, benchmark: str) -> bool:
+        """Whether questions of ``benchmark`` have no end yet, so that its scores are over a part."""
+        return not self.finished or self.benchmarks[benchmark].questions.unfinished > 0
+
+    def _data(self, benchmark: str) -> list[DataConfig]:
+        return [d for d in self.settings.data if d.benchmark == benchmark]
 
     @cached_property
     def facts(self) -> dict[str, str]:
         """What the numbers are about, as far as config and results say."""
-        agent, retrieval = _at(self.config, "agent"), _at(self.config, "retrieval")
+        agent, retrieval = self.settings.agent, self.settings.retrieval
         results, shown = self.results, self.results.demonstrations
         settings = results.prompt.model_dump() if results.prompt else {}
         facts = {
             "model": results.model,
+            "adapter": self.settings.llm.adapter if self.settings.llm else "",
             "answered by": _identity(results.identity),
             "K asked": shown.asked,
             "demonstrations shown": ", ".join(f"{k} in {n}" for k, n in shown.shown.items()),
             "prompts with demonstrations cut": shown.cut,
             "memory": results.memory.hash,
-            "rounds of feedback (L)": agent.get("rounds"),
+            "rounds of feedback (L)": agent.rounds,
             "prompt settings": ", ".join(f"{k} {v}" for k, v in settings.items() if v != ""),
-            "retrieval": " ".join(str(retrieval.get(k, "")) for k in ("scope", "order")).strip(),
+            "retrieval": f"{retrieval.scope} {retrieval.order}" if shown.asked else "",
             **{f"{self.title(b)} questions": "; ".join(map(_asked, self._data(b))) for b in self.benchmarks},
             "question set": results.question_set,
             "questions": results.questions.words() or f"{results.questions.asked}, all answered",
@@ -80,7 +103,7 @@ class RunData:
         }
         if not self.finished:
             facts["state"] = "not finished: figures are over the samples so far"
-        return {k: str(v) for k, v in facts.items() if v not in (None, "")}
+        return {k: str(v) for k, v in facts.items() if v != ""}
 
     def schema(self, trajectory: Trajectory) -> str:
         """The BOX schemas as this sample's prompt showed them."""
@@ -106,8 +129,10 @@ class RunData:
 def load_run(path: Path) -> RunData:
     """Read one run folder. Raises :class:`UserError` when it is none."""
     folder = path.absolute()
-    if not (folder / "samples.jsonl").is_file():
-        raise UserError(f"{path} is not an evaluation's run folder: it has no samples.jsonl")
+    if not (folder / "samples.jsonl").is_file():  # a run that left all questions unfinished has results alone
+        results = read_results(folder / "results.json") if (folder / "config.yaml").is_file() else None
+        if results is None:
+            raise UserError(f"{path} is not an evaluation's run folder: it has no samples.jsonl")
     config = folder / "config.yaml"
     samples = tuple(read_jsonl(folder / "samples.jsonl", Trajectory))
     results = read_results(folder / "results.json")
@@ -132,11 +157,10 @@ def load_runs(paths: list[Path]) -> list[RunData]:
     return [r if names[r.name] == 1 else replace(r, name=f"{r.path.parent.name}/{r.name}") for r in runs]
 
 
-def _fragment(data: dict[str, Any]) -> bool:
+def _fragment(data: DataConfig) -> bool:
     """Whether graph questions are asked over a fragment's folder: the one beside the data, or one named."""
-    store = str(data.get("store") or "")
-    file = "://" in store or bool(Path(store).suffix)
-    return data.get("benchmark") in ("grailqa", "webqsp") and not file and store != "none"
+    file = "://" in data.store or bool(Path(data.store).suffix)
+    return data.benchmark in ("grailqa", "webqsp") and not file and data.store != NO_GRAPH
 
 
 def _identity(identity: dict[str, Any]) -> str:
@@ -145,27 +169,19 @@ def _identity(identity: dict[str, Any]) -> str:
     return " ".join([str(identity.get("kind", "")), *marks]).strip()
 
 
-def _asked(data: dict[str, Any]) -> str:
+def _asked(data: DataConfig) -> str:
     """Which questions an entry of ``data`` asks, in words."""
-    words = [str(data.get("split", ""))]
-    words += [f"{key} {data[key]}" for key in ("part", "limit", "hops") if data.get(key)]
-    words += ["ids from a file"] if data.get("ids_file") else []
-    words += ["explored triples only"] if data.get("layers") == "explored" else []
-    return ", ".join(w for w in words if w)
+    limits = {"part": data.part, "limit": data.limit, "hops": data.hops}
+    words = [data.split, *(f"{name} {value}" for name, value in limits.items() if value)]
+    words += ["ids from a file"] if data.ids_file else []
+    words += ["explored triples only"] if data.layers == "explored" else []
+    return ", ".join(words)
 
 
 def benchmark_titles(runs: list[RunData]) -> dict[str, str]:
     """Benchmarks of all runs, in order, with their names in tables."""
     names = dict.fromkeys(b for r in runs for b in r.benchmarks)
     return {b: next(r.title(b) for r in runs if b in r.benchmarks) for b in names}
-
-
-def _at(data: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """The mapping under ``keys``, empty where there is none."""
-    for key in keys:
-        found = data.get(key)
-        data = found if isinstance(found, dict) else {}
-    return data
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _run_columns(run: RunData, order: list[str]) -> dict[str, Any]:
     return {
         "name": run.name,
         "score": [None if t is None else primary_score(t) for t in found],
-        "status": ["" if t is None else t.status for t in found],
+        "status": ["" if t is None else t.status or t.ending for t in found],
         "kind": [run.diagnoses[i].kind if i in run.diagnoses else "" for i in order],
         "turns": [0 if t is None else len(t.steps) for t in found],
     }
@@ -115,6 +115,9 @@ def _sample(run: RunData, t: Trajectory, numbers: dict[str, int]) -> dict[str, A
         "prompt": [[p.kind, p.role, numbers.get(p.key, -1)] for p in t.prompt],
         "demonstrations": list(t.demonstrations),
         "cut": t.demonstrations_cut,
+        "ending": t.ending,
+        "reason": t.reason,
+        "notes": list(t.notes),
         "error": diagnosis.model_dump(exclude={"id"}) if diagnosis else None,
         "tags": t.tags,
         "usage": t.usage.model_dump(),
@@ -129,6 +132,7 @@ def _step(step: Step) -> dict[str, Any]:
         "reasoning": step.reasoning,
         "code": step.code,
         "problem": step.problem,
+        "refusal": step.refusal,
         "feedback": step.feedback,
         "usage": step.usage.model_dump(),
         "execution": None if done is None else {

@@ -10,10 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pandora_train.evaluate.error_kinds import KINDS
+from pandora_train.evaluate.stats import Metric
 from pandora_train.report.load import RunData, benchmark_titles
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ class Plot:
 def all_plots(runs: list[RunData]) -> list[Plot]:
     """Every plot that these runs can fill."""
     makers = (accuracy, against_k, ablations, error_kinds, cost)
-    return [p for p in (make(runs) for make in makers) if p is not None]
+    plots = [p for p in (make(runs) for make in makers) if p is not None]
+    if any(r.incomplete(b) for r in runs for b in r.benchmarks):
+        return [replace(p, title=f"{p.title} (incomplete)") for p in plots]
+    return plots
 
 
 def accuracy(runs: list[RunData]) -> Plot | None:
@@ -67,10 +71,10 @@ def accuracy(runs: list[RunData]) -> Plot | None:
         for n, run in enumerate(runs):
             points = [(b, _primary(run, b)) for b in names]
             ys = [names.index(b) + (n - (len(runs) - 1) / 2) * gap for b, m in points if m]
-            found = [m for _, m in points if m]
-            _intervals(axes, found, ys, _colour(n), run.name, across=True)
-        primary = {b: s["primary"] for r in runs for b, s in r.benchmarks.items()}
-        labels = [f"{titles[b]}\n{primary[b]}" for b in names]
+            _intervals(axes, [m for _, m in points if m], ys, _colour(n), run.name, across=True)
+        primary = {b: s.primary for r in runs for b, s in r.benchmarks.items()}
+        partial = {b for r in runs for b in r.benchmarks if r.incomplete(b)}
+        labels = [f"{titles[b]}\n{primary[b]}{' (incomplete)' if b in partial else ''}" for b in names]
         axes.set_yticks(range(len(names)), labels)
         axes.set_ylim(len(names) - 0.45, -0.55)
         axes.set_xlim(0, 100)
@@ -84,17 +88,16 @@ def accuracy(runs: list[RunData]) -> Plot | None:
 
 def against_k(runs: list[RunData]) -> Plot | None:
     """The main metric against the number of demonstrations, a line per benchmark (and model)."""
-    found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-    whole = [(k, r) for r in runs
-             if (k := _demonstrations(r)) is not None and ablated(runs, r) in ("", "− ICR")]
+    by_line: dict[tuple[str, str], dict[int, Metric]] = {}
+    whole = [(r.results.demonstrations.asked, r) for r in runs if ablated(runs, r) in ("", "− ICR")]
     for k, run in whole:
         for b in run.benchmarks:
             metric = _primary(run, b)
             if metric:
-                found.setdefault((run.title(b), _model(run)), {})[k] = metric
-    found = {line: points for line, points in found.items() if len(points) > 1}
-    several = len({model for _, model in found}) > 1
-    lines = {f"{b} · {model}" if several else b: points for (b, model), points in found.items()}
+                by_line.setdefault((run.title(b), _model(run)), {})[k] = metric
+    by_line = {line: points for line, points in by_line.items() if len(points) > 1}
+    several = len({model for _, model in by_line}) > 1
+    lines = {f"{b} · {model}" if several else b: points for (b, model), points in by_line.items()}
     if not lines:
         return None
 
@@ -105,7 +108,7 @@ def against_k(runs: list[RunData]) -> Plot | None:
             ks = sorted(points)
             metrics = [points[k] for k in ks]
             xs = [k + (n - (len(lines) - 1) / 2) * spread for k in ks]
-            axes.plot(xs, [100 * m["value"] for m in metrics], color=_colour(n))
+            axes.plot(xs, [100 * m.value for m in metrics], color=_colour(n))
             _intervals(axes, metrics, xs, _colour(n), name, across=False)
         axes.set_xticks(every)
         axes.set_xlabel("demonstrations (K)")
@@ -130,7 +133,7 @@ def ablations(runs: list[RunData]) -> Plot | None:
                 full, less = _primary(runs[0], b), _primary(run, b)
                 if full and less:
                     x = i + (n - (len(names) - 1) / 2) * width
-                    axes.bar(x, 100 * (less["value"] - full["value"]), width * 0.88, color=_colour(n),
+                    axes.bar(x, 100 * (less.value - full.value), width * 0.88, color=_colour(n),
                              label=titles[b] if i == 0 else None)
         axes.axhline(0, color=INK, linewidth=0.8)
         axes.set_xticks(range(len(taken)), [label for label, _ in taken])
@@ -142,27 +145,18 @@ def ablations(runs: list[RunData]) -> Plot | None:
 
 def ablated(runs: list[RunData], run: RunData) -> str:
     """The one part of the paper (section 5.8) that ``run`` lacks beside the first run, or an empty string."""
-    def setting(r: RunData, *keys: str) -> Any:
-        value: Any = r.config
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
-
     first = runs[0]
     if _model(run) != _model(first):
         return ""
-    found = []
-    if setting(run, "agent", "rounds") == 0 != setting(first, "agent", "rounds"):
-        found.append("− EG")
-    if setting(run, "retrieval", "scope") == "own" and setting(first, "retrieval", "scope") == "shared":
-        found.append("− SD")
-    if setting(run, "retrieval", "order") == "random" and setting(first, "retrieval", "order") == "nearest":
-        found.append("− SR")
-    if _demonstrations(run) == 0 and _demonstrations(first):
-        found.append("− ICR")
-    if setting(run, "baseline") == "direct" != setting(first, "baseline"):
-        found.append("− CS")
-    return found[0] if len(found) == 1 else ""
+    here, whole = run.settings, first.settings
+    lacking = {
+        "− EG": here.agent.rounds == 0 != whole.agent.rounds,
+        "− SD": here.retrieval.scope == "own" and whole.retrieval.scope == "shared",
+        "− SR": here.retrieval.order == "random" and whole.retrieval.order == "nearest",
+        "− ICR": run.results.demonstrations.asked == 0 < first.results.demonstrations.asked,
+    }
+    parts = [part for part, lacks in lacking.items() if lacks]
+    return parts[0] if len(parts) == 1 else ""
 
 
 def error_kinds(runs: list[RunData]) -> Plot | None:
@@ -198,10 +192,10 @@ def cost(runs: list[RunData]) -> Plot | None:
     points = []
     for run in runs:
         for name, b in run.benchmarks.items():
-            usage, metric = b.get("cost", {}).get("usage", {}), _primary(run, name)
-            tokens = (usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)) / max(b["n"], 1)
+            usage, metric = b.cost.usage, _primary(run, name)
+            tokens = (usage.prompt_tokens + usage.completion_tokens) / max(b.questions.answered, 1)
             if tokens and metric:
-                points.append((run.name, name, tokens, 100 * metric["value"]))
+                points.append((run.name, name, tokens, 100 * metric.value))
     if not points:
         return None
     titles = benchmark_titles(runs)
@@ -232,31 +226,26 @@ def _cost_legend(axes: Axes, runs: list[RunData], names: list[str], marks: str) 
     axes.legend(handles=shapes + colours, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _primary(run: RunData, benchmark: str) -> dict[str, Any] | None:
-    found = run.benchmarks.get(benchmark)
-    metric: dict[str, Any] | None = found["metrics"].get(found["primary"]) if found else None
-    return metric
+def _primary(run: RunData, benchmark: str) -> Metric | None:
+    figures = run.benchmarks.get(benchmark)
+    return figures.metrics.get(figures.primary) if figures else None
 
 
 def _model(run: RunData) -> str:
-    return " + ".join(run.facts[k] for k in ("model", "adapter") if k in run.facts)
-
-
-def _demonstrations(run: RunData) -> int | None:
-    asked = run.facts.get("K asked")
-    return int(asked) if asked is not None else None
+    """What tells models apart: the name, the adapter folder, hashes of the weights that answered."""
+    return " + ".join(run.facts[key] for key in ("model", "adapter", "answered by") if key in run.facts)
 
 
 def _colour(n: int) -> str:
     return PALETTE[n % len(PALETTE)]
 
 
-def _intervals(axes: Axes, metrics: list[dict[str, Any]], places: Sequence[float], colour: str, label: str,
+def _intervals(axes: Axes, metrics: list[Metric], places: Sequence[float], colour: str, label: str,
                across: bool) -> None:
     """Marks with whiskers; ``across`` draws values along x and places along y."""
-    shown = [100 * m["value"] for m in metrics]
-    low = [v - 100 * m["low"] if m["low"] is not None else 0 for v, m in zip(shown, metrics, strict=True)]
-    high = [100 * m["high"] - v if m["high"] is not None else 0 for v, m in zip(shown, metrics, strict=True)]
+    shown = [100 * m.value for m in metrics]
+    low = [0 if m.low is None else 100 * (m.value - m.low) for m in metrics]
+    high = [0 if m.high is None else 100 * (m.high - m.value) for m in metrics]
     x, y = (shown, places) if across else (places, shown)
     axes.errorbar(x, y, xerr=[low, high] if across else None, yerr=None if across else [low, high], fmt="o",
                   color=colour, markersize=5.5, elinewidth=1.6, label=label)

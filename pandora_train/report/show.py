@@ -32,6 +32,7 @@ def show(run_dir: Path, sample_id: str = "", console: Console | None = None) -> 
     console = console or Console(width=None if sys.stdout.isatty() else 110)
     if not sample_id:
         console.print(_listing(run))
+        console.print(Text(_counts(run), "dim"))
         return
     for part in _follow(run, run.sample(sample_id)):
         console.print(part)
@@ -44,9 +45,16 @@ def _listing(run: RunData) -> Table:
     for t in run.samples:
         score = primary_score(t)
         diagnosis = run.diagnoses.get(t.id)
-        table.add_row(Text(t.id), _score(score), t.status, KINDS[diagnosis.kind] if diagnosis else "",
+        table.add_row(Text(t.id), _score(score), t.status or t.ending, KINDS[diagnosis.kind] if diagnosis else "",
                       Text(t.question))
     return table
+
+
+def _counts(run: RunData) -> str:
+    """What became of the questions, and which are unfinished."""
+    lines = [run.results.questions.words() or f"all {run.results.questions.asked} questions are answered"]
+    lines += [f"{i} is unfinished: {reason}" for i, reason in run.results.unfinished.items()]
+    return "\n".join(lines if run.finished else ["the run is not finished", *lines])
 
 
 def _score(value: float | None) -> Text:
@@ -60,13 +68,15 @@ def _follow(run: RunData, t: Trajectory) -> Iterator[RenderableType]:
     yield Text(t.question, "bold")
     tags = ", ".join(f"{k} {v}" for k, v in t.tags.items())
     yield Text(" · ".join(p for p in (f"split {t.split}", f"group {t.group}", tags) if p), "dim")
+    for note in t.notes:
+        yield Text(f"reading: {note}", "yellow")
     yield from _prompt(run, t)
     for number, step in enumerate(t.steps, 1):
         yield Text()
         yield Rule(Text(f"turn {number} of {len(t.steps)}"), style="dim", align="left")
         yield from _turn(step)
     if not t.steps:
-        yield Text("no turn was taken: the prompt did not fit", "red")
+        yield Text(no_turn(t), "red")
     yield Text()
     yield Rule(Text("answer and gold"), style="dim", align="left")
     yield from _verdict(run, t)
@@ -87,6 +97,13 @@ def _prompt(run: RunData, t: Trajectory) -> Iterator[RenderableType]:
         yield Text(f"{t.demonstrations_cut} demonstrations left out by the token budget", "yellow")
 
 
+def no_turn(t: Trajectory) -> str:
+    """Why the model was not asked, or wrote nothing."""
+    if t.ending == "answered":
+        return "no turn was taken: the prompt did not fit"
+    return f"no turn was taken, {t.ending}: {t.reason}"
+
+
 def _titled(title: str, *parts: RenderableType, style: str = "dim") -> Panel:
     return Panel(Group(*parts), title=Text(title), title_align="left", border_style=style)
 
@@ -99,6 +116,8 @@ def _turn(step: Step) -> Iterator[RenderableType]:
         code = Syntax(step.code, "python", theme=THEME, line_numbers=True, word_wrap=True,
                       background_color="default", highlight_lines={bad} if bad else None)
         yield _titled("code", code)
+    if step.refusal:
+        yield Text(f"refused: {step.refusal}", "red")
     if step.problem:
         yield Text(f"the reply could not be run: {step.problem}", "red")
         if not step.code:
@@ -143,7 +162,7 @@ def _verdict(run: RunData, t: Trajectory) -> Iterator[RenderableType]:
         for sentence in diagnosis.evidence:
             yield Text(f"  {sentence}")
     u = t.usage
-    yield Text(f"ended: {t.status} · {u.calls} calls · {u.prompt_tokens:,} + {u.completion_tokens:,} tokens"
+    yield Text(f"ended: {t.status or t.ending} · {u.calls} calls · {u.prompt_tokens:,} + {u.completion_tokens:,} tokens"
                f" · {t.seconds:.1f} s · {u.usd:.4f} USD", "dim")
 
 

@@ -1,20 +1,21 @@
-"""The tables of a report, as data; :mod:`markdown` and :mod:`html` write them."""
+"""The tables of figures, as data: made here alone; :mod:`markdown`, :mod:`html` and :mod:`text` write them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pandora_train.errors import UserError
-from pandora_train.evaluate.compare import Comparison, Difference, compare_samples
+from pandora_train.evaluate.compare import Difference, compare_runs
 from pandora_train.evaluate.error_kinds import KINDS
+from pandora_train.evaluate.score import ScoreReport
 from pandora_train.evaluate.stats import Metric
 from pandora_train.report.load import RunData, benchmark_titles
 
 NO_INTERVAL = "no interval"
-NAMES = ("benchmark", "metric", "subset")
+NAMES = ("benchmark", "run", "metric", "subset")
 """Columns of names; all but the first column and these hold figures."""
 
 
@@ -47,6 +48,15 @@ class ReportTable:
         """The columns that hold names, to be set to the left."""
         return [c for n, c in enumerate(self.columns) if n == 0 or c in NAMES]
 
+    def only(self, *columns: str) -> ReportTable:
+        """The same rows under some of the columns."""
+        places = [self.columns.index(c) for c in columns]
+        return replace(self, columns=list(columns), rows=[[row[i] for i in places] for row in self.rows])
+
+    def headed(self, heads: dict[str, str]) -> ReportTable:
+        """The same rows; columns named in ``heads`` bear other heads."""
+        return replace(self, columns=[heads.get(c, c) for c in self.columns])
+
 
 def all_tables(runs: list[RunData]) -> list[ReportTable]:
     """Every table that these runs can fill, in reading order."""
@@ -63,12 +73,12 @@ def results(runs: list[RunData]) -> ReportTable:
         primary = next(s.primary for s in stats if s)
         metrics = [s.metrics if s else {} for s in stats]
         for name in dict.fromkeys([primary, *(n for m in metrics for n in m)]):
-            cells = [_metric(m.get(name), name == primary, s is not None and s.questions.unfinished > 0)
-                     for m, s in zip(metrics, stats, strict=True)]
-            rows.append([TableCell(title), TableCell(name), TableCell(_counts(metrics, name)), *cells])
+            cells = [_metric(m.get(name), name == primary, benchmark in r.benchmarks and r.incomplete(benchmark))
+                     for m, r in zip(metrics, runs, strict=True)]
+            rows.append([TableCell(title), TableCell(name), _counts(metrics, name), *cells])
     note = ("Mean over all questions of the set in per cent, with its 95 % interval, clustered by database, "
             "table or topic. A failed answer, and a question whose data could not be read, is a scored 0.")
-    return ReportTable("Results", ["benchmark", "metric", "n (clusters)", *(r.name for r in runs)], rows, note)
+    return ReportTable("Results", ["benchmark", "metric", "n", *(r.name for r in runs)], rows, note)
 
 
 def questions(runs: list[RunData]) -> ReportTable:
@@ -79,29 +89,35 @@ def questions(runs: list[RunData]) -> ReportTable:
             if benchmark not in run.benchmarks:
                 continue
             q = run.benchmarks[benchmark].questions
-            rows.append([TableCell(title), TableCell(run.name), TableCell(f"{q.asked:,}"), TableCell(f"{q.answered:,}"),
-                         _by_reason(q.failed_reading), _by_reason(q.unusable), TableCell(f"{q.unfinished:,}")])
+            rows.append([TableCell(title), TableCell(run.name), TableCell(f"{q.asked:,}"),
+                         TableCell(f"{q.answered:,}"), _by_reason(q.failed_reading), _by_reason(q.unusable),
+                         TableCell(f"{q.unfinished:,}")])
     note = ("Failed reading: our reader or builder can't make the BOXes; in n, scored 0. Unusable gold: the label "
             "gives no answer to compare with; outside n. Unfinished: a server or our machinery failed; the "
             "score is incomplete until --resume has taken them up.")
-    return ReportTable("Questions", ["benchmark", "run", "asked", "answered", "failed reading", "unusable gold",
-                               "unfinished"], rows, note)
+    columns = ["benchmark", "run", "asked", "answered", "failed reading", "unusable gold", "unfinished"]
+    return ReportTable("Questions", columns, rows, note)
 
 
 def _by_reason(reasons: dict[str, int]) -> TableCell:
     return TableCell(f"{sum(reasons.values()):,}", "; ".join(f"{n} × {why}" for why, n in reasons.items()))
 
 
-def _counts(metrics: list[dict[str, Metric]], name: str) -> str:
+def _counts(metrics: list[dict[str, Metric]], name: str) -> TableCell:
     known = [m[name] for m in metrics if name in m]
-    return " / ".join(dict.fromkeys(f"{m.n:,} ({m.clusters})" for m in known))
+    text, clusters = (" / ".join(dict.fromkeys(f"{getattr(m, what):,}" for m in known)) for what in ("n", "clusters"))
+    return TableCell(text or "0", f"{clusters} clusters" if known else "")
 
 
 def _metric(metric: Metric | None, strong: bool, incomplete: bool = False) -> TableCell:
     if metric is None:
         return TableCell("–")
-    text = percent(metric.value) + (" (incomplete)" if incomplete else "")
-    return TableCell(text, interval(metric.low, metric.high), strong=strong)
+    return TableCell(percent(metric.value) + mark(incomplete), interval(metric.low, metric.high), strong=strong)
+
+
+def mark(incomplete: bool) -> str:
+    """What stands beside a score over a part of its questions."""
+    return " (incomplete)" if incomplete else ""
 
 
 def percent(value: float) -> str:
@@ -119,37 +135,37 @@ def differences(runs: list[RunData]) -> list[ReportTable]:
     return [_difference(runs[0], other, n) for n, other in enumerate(runs) if n]
 
 
-def compare(a: RunData, b: RunData) -> Comparison | str:
-    """The comparison, or the reason why there is none."""
-    try:
-        return compare_samples(a.samples, b.samples, a.name, b.name)
-    except UserError as e:
-        return str(e)
-
-
 def _difference(a: RunData, b: RunData, number: int) -> ReportTable:
-    found = compare(a, b)
-    title = f"{b.name} against {a.name}"
-    columns = ["benchmark", "metric", "n (clusters)", "difference", "p", "gained", "lost"]
-    if isinstance(found, str):
-        return ReportTable(title, columns, [[TableCell("not compared"), *[TableCell("–")] * 6]], f"Not compared: {found}.")
-    whole = [d for d in found.differences if not d.subset]
-    first = {d.benchmark: d.metric for d in reversed(whole)}
-    rows = [_difference_row(d, a.title(d.benchmark), number, d.metric == first[d.benchmark]) for d in whole]
+    try:
+        table = difference(compare_runs(a, b).whole, a, b, number)
+    except UserError as e:
+        return ReportTable(f"{b.name} against {a.name}", ["benchmark"], [[TableCell("not compared")]],
+                           f"Not compared: {e}.")
+    return table.only(*(c for c in table.columns if c != "subset")).headed({"A": a.name, "B": b.name})
+
+
+def difference(parts: Sequence[Difference], a: RunData, b: RunData, number: int = 1) -> ReportTable:
+    """Run ``b`` against ``a`` (columns B and A); ``number`` is b's in the viewer."""
+    first = {d.benchmark: d.metric for d in reversed(parts)}
+    rows = [_difference_row(d, a, number, d.metric == first[d.benchmark], a.incomplete(d.benchmark))
+            for d in parts]
     note = ("Paired over the same questions: 95 % t interval over clusters, and p of the clustered paired t "
             "test. Gained and lost are flips of single questions (McNemar's counts, descriptive).")
-    return ReportTable(title, columns, rows, note)
+    columns = ["benchmark", "subset", "metric", "n", "A", "B", "difference", "p", "gained", "lost"]
+    return ReportTable(f"{b.name} against {a.name}", columns, rows, note)
 
 
-def _difference_row(d: Difference, title: str, number: int, primary: bool) -> list[TableCell]:
+def _difference_row(d: Difference, a: RunData, number: int, primary: bool, incomplete: bool) -> list[TableCell]:
     """Flips can be listed for the primary metric, by which the viewer knows right from wrong."""
     flips = {"benchmark": d.benchmark, "from": "0", "run": str(number)}
+    listed = primary and not d.subset
     return [
-        TableCell(title), TableCell(d.metric), TableCell(f"{d.n:,} ({d.clusters})"),
-        TableCell(f"{100 * d.difference:+.1f}", interval(d.low, d.high), strong=primary),
+        TableCell(a.title(d.benchmark)), TableCell(d.subset.replace("=", ": ")), TableCell(d.metric),
+        TableCell(f"{d.n:,}", f"{d.clusters:,} clusters"), TableCell(percent(d.a)), TableCell(percent(d.b)),
+        TableCell(f"{100 * d.difference:+.1f}{mark(incomplete)}", interval(d.low, d.high), strong=listed),
         TableCell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
-        TableCell(str(d.gained), filter=flips | {"flip": "gained"} if primary else {}),
-        TableCell(str(d.lost), filter=flips | {"flip": "lost"} if primary else {}),
+        TableCell(str(d.gained), filter=flips | {"flip": "gained"} if listed else {}),
+        TableCell(str(d.lost), filter=flips | {"flip": "lost"} if listed else {}),
     ]
 
 
@@ -161,10 +177,19 @@ def levels(runs: list[RunData]) -> ReportTable:
         primary = next(s.primary for s in stats if s)
         for subset in dict.fromkeys(name for s in stats if s for name in s.subsets):
             metrics = [s.subsets.get(subset, {}) if s else {} for s in stats]
-            cells = [_metric(m.get(primary), False) for m in metrics]
-            rows.append([TableCell(title), TableCell(subset.replace("=", ": ")), TableCell(_counts(metrics, primary)), *cells])
-    return ReportTable("By level", ["benchmark", "subset", "n (clusters)", *(r.name for r in runs)], rows,
-                 "The benchmark's main metric in parts of the question set.")
+            cells = [_metric(m.get(primary), False, benchmark in r.benchmarks and r.incomplete(benchmark))
+                     for m, r in zip(metrics, runs, strict=True)]
+            rows.append([TableCell(title), TableCell(subset.replace("=", ": ")), _counts(metrics, primary), *cells])
+    return ReportTable("By level", ["benchmark", "subset", "n", *(r.name for r in runs)], rows,
+                       "The benchmark's main metric in parts of the question set.")
+
+
+def score_table(report: ScoreReport) -> ReportTable:
+    """A prediction file's score: each metric over all questions, then over parts of them."""
+    rows = [[TableCell(part.replace("=", ": ")), TableCell(name), TableCell(f"{m.n:,}", f"{m.clusters:,} clusters"),
+             _metric(m, False)]
+            for part, metrics in {"all": report.metrics, **report.subsets}.items() for name, m in metrics.items()]
+    return ReportTable(f"{report.benchmark} {report.split}", ["questions", "metric", "n", "score"], rows)
 
 
 def kinds(runs: list[RunData]) -> ReportTable:
@@ -179,11 +204,11 @@ def kinds(runs: list[RunData]) -> ReportTable:
 def _shares(found: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[TableCell]:
     """Count and share of ``key`` in each run; ``filter`` names the viewer's filter that lists them."""
     return [TableCell(f"{f[key]:,}", f"{f[key] / f.total():.0%}" if f.total() else "",
-                 {filter: str(key), "run": str(n)} if filter and f[key] else {}) for n, f in enumerate(found)]
+                      {filter: str(key), "run": str(n)} if filter and f[key] else {}) for n, f in enumerate(found)]
 
 
 def endings(runs: list[RunData]) -> ReportTable:
-    """How the last turn ended."""
+    """What became of the questions: how the last turn ended, or why there was none."""
     words = {"ok": "an answer", "empty": "an empty answer", "error": "failed code", "timeout": "time-out",
              "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long",
              "refused": "a refusal", "failed reading": "data that could not be read",
@@ -204,7 +229,7 @@ def forms(runs: list[RunData]) -> ReportTable:
     rows = [[TableCell("list of rows, as asked" if s == "rows" else s),
              *_shares(found, s)] for s in shapes]
     return ReportTable("Form of the results", ["form", *(r.name for r in runs)], rows,
-                 "Other forms than a list of rows are normalised before scoring; this counts how often.")
+                       "Other forms than a list of rows are normalised before scoring; this counts how often.")
 
 
 def cost(runs: list[RunData]) -> ReportTable:

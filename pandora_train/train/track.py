@@ -17,9 +17,8 @@ from rich.progress import (
 )
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError, first_line
-from pandora_train.records import content_id
 from pandora_train.runs import append_line
+from pandora_train.wandb_log import start_wandb
 
 SHOWN = ("loss", "held_out_loss", "execution_accuracy", "rows_per_s")
 """What stands beside the progress bar."""
@@ -45,14 +44,7 @@ class Tracker:
                                   disable=not (active and self._console.is_terminal))
         self._task = self._progress.add_task("", total=total, completed=done)
         if active and wandb != "off":
-            import wandb as client
-
-            try:
-                self._wandb = client.init(project="pandora_train", name=name, dir=str(run), mode=wandb,
-                                          id=content_id(str(run)), resume="allow",
-                                          config=config.model_dump(mode="json"))
-            except client.Error as e:
-                raise UserError(f"wandb: {first_line(e)} (log in, or set wandb=offline)") from None
+            self._wandb = start_wandb(run, name, wandb, config.model_dump(mode="json"), "train")
 
     def __enter__(self) -> Tracker:
         self._progress.start()

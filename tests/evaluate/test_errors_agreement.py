@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pandora_train.evaluate.agreement import (
     TASKS,
-    Label,
+    HandLabel,
     agreement,
     answer_id,
     kappa,
@@ -56,8 +56,8 @@ def test_failures_are_picked_by_task_once_an_answer_and_stably() -> None:
 
 def test_labels_meet_only_the_answer_they_were_given_for() -> None:
     t, other = sample("q1"), sample("q2")
-    labels = [Label(run="a", id=t.id, benchmark="spider", answer=answer_id(t), kind="box"),
-              Label(run="a", id=other.id, benchmark="spider", answer="else", kind="box")]
+    labels = [HandLabel(run="a", id=t.id, benchmark="spider", answer=answer_id(t), kind="box"),
+              HandLabel(run="a", id=other.id, benchmark="spider", answer="else", kind="box")]
     rules = {("a", i): Diagnosis(id=i, kind="box", rule="r") for i in ("q1", "q2")}
     found, stale = agreement(labels, rules, {("a", x.id): answer_id(x) for x in (t, other)})
     assert (found.row(), stale) == ((1, 1, 1, 1.0), 1)
@@ -66,7 +66,7 @@ def test_labels_meet_only_the_answer_they_were_given_for() -> None:
 
 def test_undecided_samples_are_counted_apart() -> None:
     t = sample("q1")
-    label = Label(run="a", id="q1", benchmark="spider", answer=answer_id(t), kind="logic")
+    label = HandLabel(run="a", id="q1", benchmark="spider", answer=answer_id(t), kind="logic")
     rules = {("a", "q1"): Diagnosis(id="q1", kind="unknown", rule="r")}
     found, _ = agreement([label], rules, {("a", "q1"): answer_id(t)})
     assert found.row("database")[:3] == (1, 0, 0)
@@ -74,5 +74,5 @@ def test_undecided_samples_are_counted_apart() -> None:
 
 @pytest.mark.skipif(not LABELS.exists(), reason="no failures of a real run are labelled yet")
 def test_labels_are_well_formed_and_given_once() -> None:
-    labels = list(read_jsonl(LABELS, Label))
+    labels = list(read_jsonl(LABELS, HandLabel))
     assert len({(label.run, label.id) for label in labels}) == len(labels)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pandora_train.box import boxes_for, schema_text
+from pandora_train.answer import Answer
+from pandora_train.box import boxes_for
 from pandora_train.box.box import BoxSet
-from pandora_train.errors import UserError
-from pandora_train.evaluate.error_kinds import diagnose
-from pandora_train.evaluate.explain import explain, reference, write_errors
+from pandora_train.box.schema import schema_of, schema_text
+from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
+from pandora_train.evaluate.explain import explained, reference, write_errors
 from pandora_train.metrics import gold_rows, primary, score
 from pandora_train.metrics.spider import as_text
+from pandora_train.prompt import PromptConfig, Question, lay_out
 from pandora_train.records import Example, Step, Trajectory
-from pandora_train.runs import read_jsonl
+from pandora_train.runs import Run, read_jsonl
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sources import DataConfig, load
+from pandora_train.systems.protocol import Task
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample"
 
@@ -70,7 +74,7 @@ def test_injected_kinds_are_found(benchmark: str, sandbox: Sandbox) -> None:
         boxes = boxes_for(example.knowledge)
         code = reference(example, boxes)
         for kind, changed in injections(code, boxes) if code else ():
-            found = diagnose(run(example, boxes, changed, sandbox), schema_text(boxes), boxes, code)
+            found = diagnose(run(example, boxes, changed, sandbox), schema_text(schema_of(boxes)), boxes, code)
             if found is not None:
                 seen[kind, found.kind] += 1
     right = sum(n for (kind, said), n in seen.items() if kind == said)
@@ -78,24 +82,35 @@ def test_injected_kinds_are_found(benchmark: str, sandbox: Sandbox) -> None:
     assert right / seen.total() > 0.85, seen
 
 
-def test_errors_are_written_with_the_boxes_at_hand(tmp_path: Path, sandbox: Sandbox) -> None:
+def answer(example: Example, code: str, sandbox: Sandbox) -> Answer:
+    boxes = boxes_for(example.knowledge)
+    schema = schema_of(boxes)
+    prompt = lay_out(PromptConfig(), schema, Question(example.question), (), len)
+    return Answer(run(example, boxes, code, sandbox), Task(example, boxes, schema), prompt)
+
+
+def test_an_answer_is_explained_with_its_boxes_at_hand(sandbox: Sandbox) -> None:
     examples = list(load(DataConfig(benchmark="wikitq", path=str(SAMPLE / "wikitq"), split="dev")))[:3]
-    code = "result = [['nobody']]"
-    by_id = {e.id: e for e in examples}
-    samples = [run(e, boxes_for(e.knowledge), code, sandbox) for e in examples]
-    schemas = {e.id: schema_text(boxes_for(e.knowledge)) for e in examples}
-    written = write_errors(tmp_path, samples, lambda t: schemas[t.id], lambda t: by_id[t.id])
-    assert [d.id for d in written] == [e.id for e in examples]
-    assert list(read_jsonl(tmp_path / "errors.jsonl", type(written[0]))) == written
-    alone = [diagnose(t, schemas[t.id]) for t in samples]
-    assert sum(d.kind == "unknown" for d in written) <= sum(d is not None and d.kind == "unknown" for d in alone)
+    answers = [answer(e, "result = [['nobody']]", sandbox) for e in examples]
+    kinds = [d.kind for a in answers if (d := explained(a))]
+    alone = [d.kind for a in answers if a.task and (d := diagnose(a.trajectory, schema_text(a.task.schema)))]
+    assert len(kinds) == len(alone) == 3
+    assert kinds.count("unknown") <= alone.count("unknown")
 
 
-def test_a_sample_whose_example_is_gone_is_judged_alone(sandbox: Sandbox) -> None:
+def test_a_question_without_an_answer_has_no_error_kind(sandbox: Sandbox) -> None:
     (example, *_) = load(DataConfig(benchmark="wikitq", path=str(SAMPLE / "wikitq"), split="dev"))
-    t = run(example, boxes_for(example.knowledge), "result = [['nobody']]", sandbox)
+    given = answer(example, "result = [['nobody']]", sandbox)
+    unread = given.trajectory.model_copy(update={"ending": "failed reading", "status": None, "steps": ()})
+    assert explained(given) is not None
+    assert explained(replace(given, trajectory=unread)) is None
 
-    def gone() -> Example:
-        raise UserError("no longer in the data")
 
-    assert explain(t, "", gone) == diagnose(t, "")
+def test_each_sample_keeps_one_diagnosis(tmp_path: Path, sandbox: Sandbox) -> None:
+    examples = list(load(DataConfig(benchmark="wikitq", path=str(SAMPLE / "wikitq"), split="dev")))[:2]
+    folder = Run("evaluate", "t", DataConfig(benchmark="wikitq", path="x"), tmp_path / "run")
+    answers = [answer(e, "result = [['nobody']]", sandbox) for e in examples]
+    for a in (*answers, answers[0]):  # a kill between two lines, then --resume
+        folder.append("errors.jsonl", explained(a))
+    write_errors(folder, [a.trajectory for a in answers])
+    assert [d.id for d in read_jsonl(folder.path / "errors.jsonl", Diagnosis)] == [e.id for e in examples]

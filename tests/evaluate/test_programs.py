@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pandora_train.box import schema_text
+from pandora_train.box.schema import schema_of, schema_text
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.evaluate.programs import code_profile, gold_profile, read_schema
 from pandora_train.evaluate.values import compare_values
@@ -21,8 +21,8 @@ tables = st.integers(1, 3).flatmap(lambda w: st.lists(st.lists(cells, min_size=w
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5, unique=True))
 def test_schema_text_is_read_back(fields: list[str]) -> None:
     boxes = BoxSet((Box("Table", pd.DataFrame({f: [1] for f in fields})), Box("other", pd.DataFrame({"x": ["})"]}))))
-    assert read_schema(schema_text(boxes)) == {"Table": tuple(fields), "other": ("x",)}
-    assert read_schema(schema_text(boxes, values="samples"))["other"] == ("x",)
+    assert read_schema(schema_text(schema_of(boxes))) == {"Table": tuple(fields), "other": ("x",)}
+    assert read_schema(schema_text(schema_of(boxes, "samples")))["other"] == ("x",)
 
 
 @given(st.text())

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pandora_train.errors import UserError
-from pandora_train.evaluate.score import ScoreReport, print_score, score_file
+from pandora_train.evaluate.score import ScoreReport, score_file
+from pandora_train.report import scored
 from pandora_train.sources import DataConfig
 
 REAL = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -288,10 +289,9 @@ def test_one_endless_prediction_among_650_costs_its_time(tmp_path: Path) -> None
     assert report.metrics["ex"].value == pytest.approx(649 / 650)
 
 
-def test_the_terminal_says_what_the_numbers_are_about(wikitq: DataConfig, tmp_path: Path,
-                                                      capsys: pytest.CaptureFixture[str]) -> None:
-    print_score(write(tmp_path / "p.tsv", "nt-1\tx\n"), "wikitq", Path(wikitq.path), out=tmp_path / "v.json")
-    shown = capsys.readouterr().out
+def test_the_terminal_says_what_the_numbers_are_about(wikitq: DataConfig, tmp_path: Path) -> None:
+    shown = scored(write(tmp_path / "p.tsv", "nt-1\tx\n"), "wikitq", Path(wikitq.path), out=tmp_path / "v.json")
+    assert max(map(len, shown.split("\n")[1:4])) <= 80
     assert "3 questions" in shown
     assert "2 missing" in shown
     verdicts = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import statistics
@@ -11,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pandora_train.evaluate.stats import clustered_stderr, measure, summarise, t_quantile, t_two_sided, wilson
-from pandora_train.records import Status, Trajectory, Usage
-
-
-def sample(number: int, group: str, value: float, status: Status = "ok", **tags: str) -> Trajectory:
-    return Trajectory(id=f"q{number}", benchmark="spider", split="dev", group=group, question="?", tags=tags,
-                      status=status, scores={"ex": value}, usage=Usage(calls=2, usd=0.5), seconds=1.5)
+from pandora_train.evaluate.stats import clustered_stderr, measure, t_quantile, t_two_sided, wilson
 
 
 @pytest.mark.parametrize(("dof", "t"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (7, 2.3646), (11, 2.2010),
@@ -105,27 +98,3 @@ def test_coverage_with_twelve_unequal_clusters() -> None:
         naive += abs(metric.value - 0.5) < 1.96 * statistics.stdev(values) / math.sqrt(len(values))
     assert held / 400 > 0.90
     assert naive / 400 < 0.75
-
-
-def test_a_summary_counts_every_sample() -> None:
-    samples = [sample(1, "a", 1.0, level="easy"), sample(2, "a", 0.0, "error", level="easy"),
-               sample(3, "b", 0.0, "timeout", level="hard"), sample(4, "b", 1.0, level="hard")]
-    summary = summarise(samples)
-    spider = summary["benchmarks"]["spider"]
-    assert spider["metrics"]["ex"]["value"] == 0.5
-    assert spider["metrics"]["ex"]["n"] == 4
-    assert spider["primary"] == "ex"
-    assert spider["status"] == {"ok": 2, "error": 1, "timeout": 1}
-    assert {k: v["ex"]["n"] for k, v in spider["subsets"].items()} == {"level=easy": 2, "level=hard": 2}
-    assert summary["cost"]["usage"]["calls"] == 8
-    assert summary["cost"]["wall_seconds"] == 6.0
-    assert json.loads(json.dumps(summary)) == summary
-
-
-def test_nothing_at_all_can_be_summarised() -> None:
-    assert summarise([])["benchmarks"] == {}
-
-
-def test_a_tag_with_many_values_is_no_level() -> None:
-    samples = [sample(i, "ab"[i % 2], 1.0, chain=str(i), level="x") for i in range(20)]
-    assert list(summarise(samples)["benchmarks"]["spider"]["subsets"]) == ["level=x"]

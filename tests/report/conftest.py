@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from pandora_train.evaluate.stats import summarise
+from pandora_train.evaluate.results import Demonstrated, summarise
 from pandora_train.records import (
     CodeError,
     Execution,
@@ -84,35 +85,47 @@ def trajectory(n: int, benchmark: str, seed: int, keys: dict[str, str]) -> Traje
         scores=dict.fromkeys(METRIC[benchmark], score), gold_rows=gold_rows if sql else None)
 
 
+def without_answer(t: Trajectory) -> Trajectory:
+    """The same question, whose file could not be read, or whose gold SQL failed (every other one)."""
+    unread = len(t.question) % 2 == 0 or not t.gold.program
+    return t.model_copy(update={
+        "ending": "failed reading" if unread else "unusable gold", "status": None, "steps": (), "rows": None,
+        "reason": "no such file" if unread else "no such column: nation", "usage": Usage(), "prompt": (),
+        "scores": dict.fromkeys(t.scores, 0.0) if unread else {}})
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> Writer:
     """A function that writes a run folder: ``write_run("base", count=20, seed=1, config={...})``."""
-
-    def write(name: str, count: int = 20, seed: int = 0, config: dict[str, object] | None = None,
-              finished: bool = True, benchmarks: tuple[str, ...] = tuple(METRIC)) -> Path:
-        return synthetic_run(tmp_path / name, count, seed, config, finished, benchmarks)
-
-    return write
+    return lambda name, *values, **named: synthetic_run(tmp_path / name, *values, **named)
 
 
-def synthetic_run(folder: Path, count: int, seed: int, config: dict[str, object] | None = None,
-                  finished: bool = True, benchmarks: tuple[str, ...] = tuple(METRIC)) -> Path:
-    """Write ``count`` samples of each benchmark in the layout of ``evaluate``."""
+def synthetic_run(folder: Path, count: int = 20, seed: int = 0, config: dict[str, object] | None = None,
+                  finished: bool = True, benchmarks: tuple[str, ...] = tuple(METRIC), odd: Collection[int] = (),
+                  unfinished: int = 0) -> Path:
+    """Write ``count`` samples of each benchmark in the layout of ``evaluate``.
+
+    Samples with numbers in ``odd`` have no answer; the last ``unfinished`` were asked and have no sample.
+    """
     folder.mkdir(parents=True)
     keys: dict[str, str] = {}
-    samples = [trajectory(n, b, seed, keys) for b in benchmarks for n in range(count)]
+    asked = [trajectory(n, b, seed, keys) for b in benchmarks for n in range(count)]
+    samples = [without_answer(t) if n in odd else t for n, t in enumerate(asked)][:len(asked) - unfinished]
     lines = {"samples.jsonl": [t.model_dump_json() for t in samples],
              "parts.jsonl": [json.dumps({"key": k, "text": text}) for k, text in keys.items()]}
     for name, content in lines.items():
         (folder / name).write_text("\n".join(content) + "\n", encoding="utf-8")
-    settings = {"llm": {"model": "tiny-model"}, "agent": {"rounds": 3, "prompt": {"format": "fenced"}},
-                "retrieval": {"k": 1, "scope": "shared", "order": "nearest"}}
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings | (config or {})), encoding="utf-8")
+    settings: dict[str, Any] = {
+        "data": [{"benchmark": b, "path": "data", "split": "dev", "limit": count} for b in benchmarks],
+        "llm": {"model": "tiny-model"}, "agent": {"rounds": 3, "prompt": {"format": "fenced"}},
+        "retrieval": {"k": 1, "scope": "shared", "order": "nearest"}} | (config or {})
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     write_json(folder / "environment.json", {"commit": "0123456789abcdef", "diff": "+ a line", "python": "3.11"})
     if finished:
-        asked = {"demonstrations": {"asked": (settings | (config or {}))["retrieval"]["k"], "shown": {"1": count}},
-                 "questions": {"asked": len(samples), "set": "abc123", "unfinished": 0}}
-        write_json(folder / "results.json", summarise(samples) | asked)
+        demonstrations = Demonstrated(asked=settings["retrieval"]["k"], shown={1: count})
+        results = summarise(samples, asked, {t.id: "the server is down" for t in asked[len(samples):]})
+        write_json(folder / "results.json", results.model_copy(update={
+            "demonstrations": demonstrations, "model": settings["llm"]["model"]}).model_dump())
     return folder
 
 

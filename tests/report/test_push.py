@@ -174,7 +174,7 @@ def test_adapter_names_its_base_on_the_hub(hub: Hub, adapter: Path, write_run: A
     assert settings == {"base_model_name_or_path": "Qwen/Qwen2.5-Coder-0.5B-Instruct", "r": 8}
     text = files["README.md"].decode()
     assert "base_model: Qwen/Qwen2.5-Coder-0.5B-Instruct" in text
-    assert "| spider | ex | 6 (6) |" in text
+    assert "| spider | ex | 6 (6 clusters) |" in text
     assert str(tmp_path) not in text
 
 

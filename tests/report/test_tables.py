@@ -29,15 +29,17 @@ def followed(run: Path, sample: str = "") -> str:
 
 def test_figures_are_those_of_results_json(write_run: Any) -> None:
     run = write_run("base", 12, 1)
-    metric = load_run(run).results["benchmarks"]["spider"]["metrics"]["ex"]
+    metric = load_run(run).benchmarks["spider"].metrics["ex"]
     row = next(line for line in markdown_tables([run]).splitlines() if line.startswith("| spider | ex"))
-    low, high = 100 * metric["low"], 100 * metric["high"]
-    assert row == f"| spider | ex | 12 (6) | **{100 * metric['value']:.1f}** [{low:.1f}, {high:.1f}] |"
+    assert metric.low is not None
+    assert metric.high is not None
+    low, high = 100 * metric.low, 100 * metric.high
+    assert row == f"| spider | ex | 12 (6 clusters) | **{100 * metric.value:.1f}** [{low:.1f}, {high:.1f}] |"
 
 
 def test_a_score_over_a_fragment_bears_its_name(write_run: Any) -> None:
     def names(**data: str) -> list[str]:
-        entry = {"benchmark": "grailqa", "split": "dev", **data}
+        entry = {"benchmark": "grailqa", "split": "dev", "path": "data", **data}
         run = load_run(write_run(f"run{len(data)}{len(str(data))}", 2, 1, {"data": [entry]}))
         return [line.split(" | ")[0] for line in markdown_tables([run.path]).splitlines() if "| f1 |" in line]
 
@@ -54,7 +56,7 @@ def test_an_unfinished_run_says_so(write_run: Any) -> None:
 def test_comparison_states_flips_and_refuses_other_questions(write_run: Any) -> None:
     a, b, c = write_run("a", 8, 1), write_run("b", 8, 2), write_run("c", 9, 2)
     assert "### b against a" in markdown_tables([a, b])
-    assert "Not compared: the runs answer different questions" in markdown_tables([a, c])
+    assert "Not compared: the runs asked different questions" in markdown_tables([a, c])
 
 
 @given(st.text())

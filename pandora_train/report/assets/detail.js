@@ -36,7 +36,7 @@ class Detail {
       return;
     }
     this.turnBox = el("div", { id: "turn" });
-    fill(this.box, head, this.chips(), this.error(), this.answers(), this.program(), this.turnBox, this.prompt());
+    fill(this.box, head, this.chips(), this.error(), this.notes(), this.answers(), this.program(), this.turnBox, this.prompt());
     this.drawTurn();
   }
 
@@ -75,6 +75,13 @@ class Detail {
       error.evidence.map((e) => el("div", { class: "prose" }, e)));
   }
 
+  notes() {
+    const { notes } = this.sample;
+    if (!notes.length) return null;
+    return el("div", { class: "card", id: "notes" }, el("h3", {}, "What reading changed"),
+      notes.map((n) => el("div", { class: "prose" }, n)));
+  }
+
   answers() {
     const { answer, gold, parses } = this.sample;
     const other = parses.length ? el("p", { class: "soft small" },
@@ -95,7 +102,9 @@ class Detail {
   drawTurn() {
     const { steps } = this.sample;
     if (!steps.length) {
-      fill(this.turnBox, el("p", { class: "soft" }, "No turn was taken: the prompt did not fit."));
+      const { ending, reason } = this.sample;
+      const why = ending === "answered" ? "the prompt did not fit" : `${ending}: ${reason}`;
+      fill(this.turnBox, el("p", { class: "soft" }, `No turn was taken: ${why}.`));
       return;
     }
     const buttons = steps.map((s, n) => [n ? el("span", { class: "link" }) : null,
@@ -109,6 +118,7 @@ class Detail {
     const card = (title, ...content) => cards.push(el("div", { class: "card" }, el("h3", {}, title), ...content));
     if (s.reasoning) card("Reasoning", el("div", { class: "prose" }, s.reasoning));
     if (s.code) card("Code", code(s.code, "python", s.execution && s.execution.error ? s.execution.error.line : 0));
+    if (s.refusal) cards.push(el("div", { class: "card error" }, el("h3", {}, "Refused"), el("div", { class: "prose" }, s.refusal)));
     if (s.problem) cards.push(el("div", { class: "card error" }, el("h3", {}, "The reply could not be run"), el("div", { class: "prose" }, s.problem)));
     if (s.execution) cards.push(this.execution(s.execution));
     if (s.feedback) card("Fed back to the model", el("div", { class: "prose" }, s.feedback));

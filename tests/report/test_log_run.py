@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from pandora_train.cli import app
 from pandora_train.errors import UserError
 from pandora_train.report.load import load_run
-from pandora_train.report.tracking import COLUMNS, TrackingConfig, log_run, sample_rows
+from pandora_train.report.log_run import COLUMNS, TrackingConfig, log_run, sample_rows
 
 Offline = Callable[[Path], dict[Path, list[Any]]]
 
@@ -38,7 +38,7 @@ def test_offline_run_holds_config_metrics_table_plots_and_artifacts(
     assert config["llm"] == {"model": "tiny-model"}
     history = {"|".join(i.nested_key): json.loads(i.value_json)
                for r in found if r.HasField("history") for i in r.history.item}
-    assert history["spider/ex"] == run.results["benchmarks"]["spider"]["metrics"]["ex"]["value"]
+    assert history["spider/ex"] == run.benchmarks["spider"].metrics["ex"].value
     assert history["ended/error"] == run.statuses()["error"]
     assert history["plots/accuracy|_type"] == "html-file"
     table = json.loads((file.parent / "files" / history["samples|path"]).read_text())
@@ -75,7 +75,7 @@ def test_a_missing_artifact_folder_is_told_before_anything_is_logged(write_run: 
 
 def test_the_command_tracks_a_run(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[TrackingConfig] = []
-    monkeypatch.setattr("pandora_train.report.tracking.log_run", lambda run, config: seen.append(config) or "id1")
+    monkeypatch.setattr("pandora_train.report.log_run.log_run", lambda run, config: seen.append(config) or "id1")
     result = CliRunner().invoke(app, ["track", str(write_run("base", 1)), "mode=offline", "tags=[a, b]"])
     assert result.output == "id1\n"
     assert (seen[0].mode, seen[0].tags) == ("offline", ["a", "b"])

@@ -1,7 +1,7 @@
 """A run folder in Weights & Biases: config, metrics, plots, a table of samples, adapter and data set.
 
-Works online and offline (``wandb sync`` sends it later). The W&B run is named by the folder's content, so
-that logging a folder again, after a resumed evaluation for example, continues the same W&B run.
+Works online and offline (``wandb sync`` sends it later). Logging a folder again, after a resumed evaluation for
+example, continues the same W&B run.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pandora_train.config import Config
-from pandora_train.errors import UserError, first_line
+from pandora_train.errors import UserError
 from pandora_train.evaluate.error_kinds import KINDS, primary_score
-from pandora_train.records import content_id
 from pandora_train.report.html import render_report
 from pandora_train.report.load import RunData, load_run
 from pandora_train.report.plots import all_plots
 from pandora_train.runs import write_text
+from pandora_train.wandb_log import start_wandb, wandb_id
 
 COLUMNS = ["id", "benchmark", "group", "question", "score", "ended", "error kind", "turns", "code", "answer",
            "gold"]
@@ -26,12 +26,12 @@ COLUMNS = ["id", "benchmark", "group", "question", "score", "ended", "error kind
 class TrackingConfig(Config):
     """Where a run is logged. Keys and hosts come from W&B's own environment variables or login."""
 
-    project: str = "pandora_train"
-    """W&B project."""
+    project: str = ""
+    """W&B project; empty: ``WANDB_PROJECT``, else pandora_train."""
     entity: str | None = None
-    """W&B user or team; null: the default of the login."""
+    """W&B user or team; null: ``WANDB_ENTITY``, else the default of the login."""
     mode: Literal["online", "offline"] = "online"
-    """``offline`` writes under the run folder, for ``wandb sync``."""
+    """``offline`` writes under the run folder, for ``wandb sync``; so does ``WANDB_MODE=offline``."""
     tags: list[str] = []
     """Tags of the W&B run."""
     samples: int = 2000
@@ -55,14 +55,8 @@ def log_run(run_dir: Path, config: TrackingConfig) -> str:
             raise UserError(f"no folder {folder} to log as an artifact")
     import wandb
 
-    id = run_id(run)
-    quiet = wandb.Settings(silent=True, disable_git=True, save_code=False)
-    try:
-        client = wandb.init(project=config.project, entity=config.entity, mode=config.mode, tags=config.tags,
-                            id=id, resume="allow", name=run.name, dir=str(run.path), job_type="evaluate",
-                            config=run.config, settings=quiet)
-    except wandb.errors.Error as e:
-        raise UserError(f"W&B: {first_line(e)} (log in by `wandb login`, or mode=offline)") from None
+    client = start_wandb(run.path, run.name, config.mode, run.config, "evaluate", config.project, config.entity,
+                         config.tags)
     try:
         plots = {f"plots/{p.name}": wandb.Html(p.svg, inject=False) for p in all_plots([run])}
         table = wandb.Table(columns=COLUMNS, data=sample_rows(run, config.samples))
@@ -71,25 +65,23 @@ def log_run(run_dir: Path, config: TrackingConfig) -> str:
             client.log_artifact(artifact)
     finally:
         client.finish()
-    return id
-
-
-def run_id(run: RunData) -> str:
-    """Stable W&B id of a run folder: its name and config."""
-    return content_id(run.path.parent.name, run.path.name, run.config)
+    return wandb_id(run.path)
 
 
 def metrics(run: RunData) -> dict[str, float]:
-    """Figures under ``<benchmark>/<metric>``, intervals, endings and cost."""
-    found: dict[str, float] = {}
-    for benchmark, stats in run.benchmarks.items():
-        for name, m in stats["metrics"].items():
-            parts = {"": m["value"], "_low": m["low"], "_high": m["high"], "_stderr": m["stderr"]}
-            found |= {f"{benchmark}/{name}{end}": v for end, v in parts.items() if v is not None}
-        found[f"{benchmark}/n"] = stats["n"]
-    found |= {f"ended/{status}": n for status, n in run.statuses().items()}
+    """Figures under ``<benchmark>/<metric>``, intervals, what became of the questions, endings and cost."""
+    figures: dict[str, float] = {}
+    for benchmark, part in run.benchmarks.items():
+        for name, m in part.metrics.items():
+            ends = {"": m.value, "_low": m.low, "_high": m.high, "_stderr": m.stderr}
+            figures |= {f"{benchmark}/{name}{end}": v for end, v in ends.items() if v is not None}
+        q = part.questions
+        figures |= {f"{benchmark}/n": q.n, f"{benchmark}/asked": q.asked, f"{benchmark}/answered": q.answered,
+                    f"{benchmark}/failed_reading": sum(q.failed_reading.values()),
+                    f"{benchmark}/unusable": sum(q.unusable.values()), f"{benchmark}/unfinished": q.unfinished}
+    figures |= {f"ended/{ending}": n for ending, n in run.statuses().items()}
     usage = run.usage()
-    return found | {f"cost/{name}": getattr(usage, name) for name in type(usage).model_fields}
+    return figures | {f"cost/{name}": getattr(usage, name) for name in type(usage).model_fields}
 
 
 def sample_rows(run: RunData, most: int) -> list[list[Any]]:
@@ -99,7 +91,7 @@ def sample_rows(run: RunData, most: int) -> list[list[Any]]:
     for t in ordered[:most]:
         diagnosis = run.diagnoses.get(t.id)
         gold = t.gold_rows if t.gold_rows is not None else [[a] for a in t.gold.answers or ()]
-        rows.append([t.id, t.benchmark, t.group, t.question, primary_score(t), t.status,
+        rows.append([t.id, t.benchmark, t.group, t.question, primary_score(t), t.status or t.ending,
                      KINDS[diagnosis.kind] if diagnosis else "", len(t.steps),
                      t.steps[-1].code if t.steps else "", _text(t.rows), _text(gold)])
     return rows
