@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pandora_train.errors import did_you_mean
 from pandora_train.evaluate.programs import (
-    Profile,
     BoxFields,
+    Profile,
     code_profile,
     gold_profile,
     normal,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from dataclasses import replace
+from os.path import commonpath
 from pathlib import Path
 
 from pandora_train.errors import UserError, pick
@@ -72,7 +72,7 @@ def scored(predictions: Path, benchmark: str, path: Path, split: str = "dev", st
 def labels(a: str, b: str) -> tuple[str, str]:
     """Two runs' names without the words they begin with in common: ``evaluate-icl``, ``evaluate-full`` are ``icl``
     and ``full``."""
-    common = os.path.commonprefix([a, b])
+    common = commonpath([a, b])
     start = max(common.rfind(c) for c in "-_./ ") + 1
     short = a[start:], b[start:]
     return short if all(any(c.isalpha() for c in label) for label in short) else (a, b)
