@@ -64,7 +64,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _names(con: sqlite3.Connection, kind: str) -> list[str]:
-    names = con.execute("SELECT name FROM sqlite_master WHERE type = ? ORDER BY rowid", (kind,))
+    # A damaged catalogue may hold a name as a blob; SQLite itself still finds the table.
+    query = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = ? AND name NOT NULL ORDER BY rowid"
+    names = con.execute(query, (kind,))
     return [name for (name,) in names if not name.startswith("sqlite_")]
 
 
