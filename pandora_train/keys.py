@@ -61,12 +61,14 @@ def print_keys(stage: str) -> None:
 
 
 def _keys(kind: type[BaseModel], given: BaseModel | None, prefix: str) -> Iterator[Key]:
-    """Keys of ``kind``, nested ones under their parent; ``given`` is the parent's own default, if it has one."""
+    """Keys of ``kind``, nested ones under their parent; ``given`` is the parent's own default, where it has
+    one."""
     for name, field in kind.model_fields.items():
         nested = models_in(field.annotation)
         value = getattr(given, name) if given is not None else _default(field)
-        parent = isinstance(value, BaseModel) or (nested and field.is_required())
-        yield prefix + name, _written(value, field) if not parent else "", _plain(field.description or "")
+        meaning = _plain(field.description or (nested[0].__doc__ if nested else "") or "")
+        default = "" if isinstance(value, BaseModel) else _written(value, field)
+        yield prefix + name, default, meaning
         for model in nested:
             listed = "[]" if "list" in str(field.annotation) else ""
             yield from _keys(model, value if isinstance(value, BaseModel) else None, f"{prefix}{name}{listed}.")

@@ -32,8 +32,9 @@ def start_wandb(folder: Path, name: str, mode: Literal["online", "offline"], con
     quiet = wandb.Settings(silent=True, disable_git=True, save_code=False)
     try:
         return wandb.init(
-            project=project or os.environ.get("WANDB_PROJECT") or PROJECT, entity=entity, name=name,
-            mode=None if mode == "online" else mode, id=wandb_id(folder), resume="allow", dir=str(folder),
+            project=project or os.environ.get("WANDB_PROJECT") or PROJECT, name=name,
+            entity=entity or os.environ.get("WANDB_ENTITY"),
+            mode=os.environ.get("WANDB_MODE") or mode if mode == "online" else mode, id=wandb_id(folder), resume="allow", dir=str(folder),
             job_type=job, tags=list(tags), config=config, settings=quiet)
     except wandb.Error as e:
         hint = "log in by `wandb login`, or set WANDB_MODE=offline"
