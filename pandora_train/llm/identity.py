@@ -118,7 +118,7 @@ def sha256(file: Path) -> str:
     if known.get(path, [])[:2] == stamp:
         return str(known[path][2])
     digest = file_hash(file)
-    with contextlib.suppress(OSError):  # a home that cannot be written costs the time again
+    with contextlib.suppress(OSError):  # without a home to write to, the next run hashes again
         store.parent.mkdir(parents=True, exist_ok=True)
         write_json(store, _hashes(store) | {path: [*stamp, digest]})
     return digest

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.errors import MachineryError, PromptTooLong, UserError, first_line
-from pandora_train.llm import weights
 from pandora_train.llm.adapter import with_adapter
 from pandora_train.llm.config import LLMConfig
 from pandora_train.llm.identity import Identity, weights_identity
 from pandora_train.llm.protocol import Message, Reply
 from pandora_train.llm.tokens import ChatTokenizer, chat_tokenizer, turn_end
+from pandora_train.llm.weights import resolve
 from pandora_train.records import Usage
 
 Arithmetic = Callable[[], contextlib.AbstractContextManager[Any]]
@@ -48,7 +48,7 @@ class LocalLLM:
         from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM
 
-        path = weights.resolve(config.model)
+        path = resolve(config.model)
         gpu = torch.cuda.is_available()
         self.name = f"{config.model}+{Path(config.adapter).name}" if config.adapter else config.model
         self._config = config
@@ -97,7 +97,7 @@ class LocalLLM:
 
     def identity(self) -> Identity:
         """Hashes of the weights on disk, taken when first asked for."""
-        return weights_identity(self.name, weights.resolve(self._config.model), self._config.adapter)
+        return weights_identity(self.name, resolve(self._config.model), self._config.adapter)
 
     def count_tokens(self, messages: list[Message]) -> int:
         """Exact."""

@@ -71,7 +71,7 @@ class OpenAILLM:
             try:
                 return self.connection.post(f"{self.connection.url}/chat/completions", body, read)
             except Rejected as e:
-                if limit != "max_tokens" or not _wants_other_limit(e):
+                if limit != "max_tokens" or _too_long(e, messages) or not _wants_other_limit(e):
                     raise
                 self._limit = "max_completion_tokens"
 
@@ -110,7 +110,7 @@ class OpenAILLM:
     def _attributed(self, e: Rejected, request: dict[str, Any], messages: list[Message]) -> Exception:
         """Whom a refused request concerns: the user and all questions, or this one."""
         where = self.connection.where
-        if _too_long(e):
+        if _too_long(e, messages):
             return PromptTooLong(f"the prompt does not fit {self.name}: {e.text}")
         if e.status in (401, 403):
             key = self._config.api_key_env or ("" if self._config.base_url else OPENAI_KEY)
@@ -159,23 +159,28 @@ def _filtered(e: Rejected) -> bool:
     return bool(e.codes & FILTERED) or (e.status == 403 and "flagged" in e.text.lower())
 
 
-def _too_long(e: Rejected) -> bool:
-    return e.status == 413 or (e.status in (400, 422) and any(mark in e.text.lower() for mark in TOO_LONG))
+def _too_long(e: Rejected, messages: Sequence[Message]) -> bool:
+    return e.status == 413 or (e.status in (400, 422) and _says(e, TOO_LONG, messages))
 
 
 def _wants_other_limit(e: Rejected) -> bool:
     named = e.param == "max_tokens" and "unsupported_parameter" in e.codes
-    return e.status in (400, 422) and (named or ("max_completion_tokens" in e.text and not _too_long(e)))
+    return e.status in (400, 422) and (named or "max_completion_tokens" in e.text)
 
 
 def _refused_field(e: Rejected, names: list[str], messages: list[Message]) -> str:
-    """The field of our request that the server refuses, if that is what it says.
-
-    Servers quote prompts in their errors: a word that stands in this prompt too proves nothing.
-    """
+    """The field of our request that the server refuses, if that is what it says."""
     named = re.split(r"[.\[]", e.param)[0]
     if named in names:
         return named
-    said = " ".join(message["content"] for message in messages)
-    return next((name for name in names if len(name) > 3 and name not in said
-                 and re.search(rf"\b{re.escape(name)}\b", e.text)), "")
+    return next((name for name in names if len(name) > 3 and re.search(rf"\b{re.escape(name)}\b", e.text)
+                 and _says(e, [name], messages)), "")
+
+
+def _says(e: Rejected, marks: Sequence[str], messages: Sequence[Message]) -> bool:
+    """Whether the server's own words hold one of ``marks``.
+
+    Servers quote prompts in their errors: what stands in this prompt too proves nothing.
+    """
+    prompt = " ".join(message["content"] for message in messages).lower()
+    return any(mark in e.text.lower() and mark not in prompt for mark in marks)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.errors import UserError, first_line
-from pandora_train.llm import weights
 from pandora_train.llm.protocol import Message
+from pandora_train.llm.weights import resolve
 
 BYTES_PER_TOKEN = 2.5
 """Code and schemas take 3 to 4 bytes a token; numbers fewer."""
@@ -74,7 +74,7 @@ def chat_tokenizer(model_id: str) -> ChatTokenizer:
     """The tokenizer of a model id or an adapter's folder; weights that packages ship are assembled first."""
     folder = Path(model_id).expanduser()
     own = (folder / "tokenizer_config.json").is_file()
-    return ChatTokenizer(open_tokenizer(folder if own else weights.resolve(model_id)))
+    return ChatTokenizer(open_tokenizer(folder if own else resolve(model_id)))
 
 
 def find_tokenizer(model_id: str, named: str = "") -> ChatTokenizer | None:

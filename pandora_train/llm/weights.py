@@ -91,7 +91,6 @@ def _packaged(name: str) -> Path:
     if done:
         return done
     folder = home() / "models" / name
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(f".{name}.lock")):
         done = ready(name)  # another process may have built it while this one waited
         if done:
@@ -107,6 +106,7 @@ def _locked(file: Path) -> Iterator[None]:
     Another user's lock file is enough, as long as it can be read; a disk without locks goes unguarded.
     """
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDONLY | os.O_CREAT, 0o666)
     except OSError as e:
         raise UserError(f"cannot build a model in {file.parent} ({e.strerror}): set PANDORA_HOME to a folder "

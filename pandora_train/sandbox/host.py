@@ -20,11 +20,19 @@ from pandora_train.sandbox.inside.wire import RECEIVED, REQUEST
 from pandora_train.sandbox.process import Child, Zygote
 
 TRIES = 3
+"""Executions begun for one request before the machinery counts as broken."""
+UNTAKEN = 100
+"""Children found dead for one request before the pool counts as one that can't be refilled. They are no
+tries: the OOM killer may sweep all that idle, at any time, as often as it likes."""
 SPARE = 2
 SEND_SECONDS = 60.0
 _TRACE_SECONDS = 0.3
 _HEADER = 11
 _GARBAGE = 65536
+
+
+class NotTaken(MachineryError):
+    """A child ended before it took its request: nothing of it was run."""
 
 
 class Sandbox:
@@ -71,14 +79,19 @@ class Sandbox:
         """Run ``code`` with each BOX predefined; see :class:`~pandora_train.sandbox.protocol.Runner`."""
         encoded = self._encode(boxes)
         wall = self.config.wall if wall is None else wall
+        tries = untaken = 0
         with self._slots:
-            for last in range(1, TRIES + 1):
+            while True:
                 try:
                     return self._once(encoded, code, wall)
-                except MachineryError:
-                    if last == TRIES or self._closed:
+                except NotTaken:
+                    untaken += 1
+                    if untaken == UNTAKEN or self._closed:
                         raise
-        raise AssertionError("unreachable")
+                except MachineryError:
+                    tries += 1
+                    if tries == TRIES or self._closed:
+                        raise
 
     def _once(self, encoded: Encoded, code: str, wall: float) -> Execution:
         zygote = self._living()
@@ -168,11 +181,15 @@ def _hand_over(child: Child, encoded: Encoded, code: str) -> float:
         pass  # it ended: it may have said why
     try:
         said = child.stream.recv(1)
-        if said != RECEIVED:
-            reason = child.stream.recv(1000).decode("utf-8", "replace") if said else "it ended without a word"
-            raise MachineryError(f"a sandbox child did not take its request: {reason}")
+        reason = b"" if said in (RECEIVED, b"") else child.stream.recv(1000)
+    except ConnectionError:
+        said = b""
     except OSError as e:
         raise MachineryError(f"a sandbox child did not take its request: {e}") from None
+    if not said:
+        raise NotTaken("sandbox children end before they take a request: is there memory left?")
+    if said != RECEIVED:
+        raise MachineryError(f"a sandbox child did not take its request: {reason.decode('utf-8', 'replace')}")
     return time.monotonic()
 
 

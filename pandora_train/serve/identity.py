@@ -17,10 +17,11 @@ from pandora_train.llm.identity import base_hash, read_prompt_settings, sha256
 from pandora_train.serve.config import ServeConfig
 
 VARIABLE = "PANDORA_SERVED"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Scope]]
-Send = Callable[[Scope], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Event = MutableMapping[str, Any]
+Receiver = Callable[[], Awaitable[Event]]
+Sender = Callable[[Event], Awaitable[None]]
+Application = Callable[[Event, Receiver, Sender], Awaitable[None]]
+"""ASGI's shapes."""
 
 
 def served(config: ServeConfig, folder: Path) -> ServedWeights:
@@ -35,10 +36,10 @@ def served(config: ServeConfig, folder: Path) -> ServedWeights:
 class IdentityMiddleware:
     """ASGI middleware: ``GET /pandora`` is answered here, all else by the server."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Application) -> None:
         self._app, self._body = app, os.environ[VARIABLE].encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Event, receive: Receiver, send: Sender) -> None:
         """One request."""
         if scope["type"] != "http" or scope["path"] != "/pandora" or scope["method"] != "GET":
             await self._app(scope, receive, send)

@@ -47,9 +47,13 @@ class Changed:
     boxes: BoxSet
 
 
-@lru_cache(maxsize=4)
 def stored(path: str) -> dict[str, StoredTable]:
-    """All tables of a SQLite file by lower-case name. Read once: the file is taken not to change."""
+    """All tables of a SQLite file by lower-case name; read again when the file has changed."""
+    return _stored(path, Path(path).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _stored(path: str, stamp: int) -> dict[str, StoredTable]:
     return _read(Path(path))
 
 

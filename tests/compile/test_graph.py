@@ -66,6 +66,7 @@ def sexpr(text: str) -> Compiled:
     (f"(ge {HELD}.from 1999-01-01^^http://www.w3.org/2001/XMLSchema#date)", {"m.1", "m.2", "m.3"}),
     (f"(JOIN (R {HELD}.place) (TC (JOIN (R {POLITICIAN}) m.0ada) {HELD}.from 2003))", {"Kiel"}),
     (f"(JOIN (R {HELD}.place) (TC (JOIN (R {POLITICIAN}) m.0ada) {HELD}.from NOW))", {"Ulm"}),
+    (f"(JOIN (R {HELD}.place) (TC (JOIN (R {POLITICIAN}) m.0ada) {HELD}.from 2005))", {"Kiel", "Ulm"}),
     (f"(JOIN {HELD}.to 2005^^http://www.w3.org/2001/XMLSchema#gYear)", {"m.1"}),
 ])
 def test_each_operator(text: str, answers: set[str]) -> None:
@@ -106,6 +107,14 @@ def test_what_is_not_covered_has_a_named_reason(text: str, reason: str) -> None:
     with pytest.raises(Unsupported) as caught:
         sexpr(text)
     assert caught.value.reason == reason
+
+
+def test_two_values_of_one_relation_stand_in_different_rows() -> None:
+    store = build(["a", "a", "b"], ["likes"] * 3, ["x", "y", "x"], Ontology())
+    boxes = boxes_of(store, ["a", "b"], 1)
+    names: dict[str, Any] = dict(boxes.frames())
+    exec(compile_sexpr("(AND (JOIN likes x) (JOIN likes y))", boxes, store).code, names)
+    assert names["result"] == [["a"]]
 
 
 def test_paths() -> None:

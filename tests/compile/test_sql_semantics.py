@@ -86,6 +86,8 @@ RULES = {
     "correlated by an inequality": "SELECT id FROM t WHERE x = (SELECT min(b.x) FROM t AS b WHERE b.id < t.id + 1)",
     "EXISTS": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.t_id = t.id AND u.z > 1)",
     "NOT EXISTS": "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.t_id = t.id)",
+    "EXISTS by an inequality": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.z > t.id)",
+    "NOT EXISTS by an inequality": "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.z > t.id)",
     "a derived table": "SELECT max(n) FROM (SELECT g, count(*) AS n FROM t GROUP BY g) AS c",
     "WITH": "WITH big AS (SELECT id, g FROM t WHERE y > 1) SELECT g, count(*) FROM big GROUP BY g",
     "CASE": "SELECT id, CASE WHEN x > 5 THEN 'high' WHEN x IS NULL THEN 'none' ELSE 'low' END FROM t",

@@ -6,7 +6,7 @@ ANSWERS.json maps questions to replies. A request belongs to the question that s
 
 A question's fault is the one it names itself, ``[fault:html]``, else ``faults[question]``, else one of
 ``spread`` by the question's hash, for the part ``share`` of the questions. A name followed by ``-once`` strikes
-only at the first request of each conversation. The log says of every request which question it was, its key
+only at the first request of each conversation. The log says of every answer which question it was, its key
 (equal for equal conversations), its fault, and whether a complete reply was written: a call is repeated in
 vain exactly when its key stands after a line with its key that says so.
 """
@@ -138,34 +138,27 @@ class _Handler(BaseHTTPRequestHandler):
         server, messages = self.server_of, request["messages"]
         question = server.question(messages)
         key = hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()[:16]
-        fault, complete = server.fault(question, key), False
-        try:
-            complete = self.answer(fault, lambda: server.reply(messages, question))
-        except OSError:  # the client went away
-            self.close_connection = True
-        server.note(key=key, question=question, fault=fault, complete=complete, request=request,
-                    headers=dict(self.headers))
-
-    def answer(self, fault: str, reply: Callable[[], str]) -> bool:
-        """Answer as ``fault`` says; whether that was a complete reply."""
+        fault = server.fault(question, key)
+        call = {"key": key, "question": question, "fault": fault, "request": request, "headers": dict(self.headers)}
         if fault == "slow":
             time.sleep(SLOW_SECONDS)
-        elif fault == "dropped":
+        if fault == "dropped":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
             self.close_connection = True
-            return False
-        elif fault == "truncated":
-            self.send(200, chat_completion(reply()), part=0.5)
-            return False
-        if fault in ("", "slow"):
-            self.send(200, chat_completion(reply()))
-            return True
-        status, body, headers = _PLAIN[fault]
-        self.send(status, body, headers)
-        return fault in ENDINGS
+            server.note(**call, complete=False)
+            return
+        plain = chat_completion(server.reply(messages, question)) if fault not in _PLAIN else ""
+        status, body, headers = _PLAIN.get(fault, (200, plain, {}))
+        complete = fault in ("", "slow", *ENDINGS)
+        try:
+            self.send(status, body, headers, 0.5 if fault == "truncated" else 1.0,
+                      lambda: server.note(**call, complete=complete))
+        except OSError:  # the client went away
+            self.close_connection = True
 
     def send(self, status: int, body: dict[str, Any] | str, headers: Mapping[str, str] | None = None,
-             part: float = 1.0) -> None:
+             part: float = 1.0, note: Callable[[], None] = lambda: None) -> None:
+        """Send ``part`` of an answer; ``note`` it before its last byte, so that no client is ahead of the log."""
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/html" if isinstance(body, str) else "application/json")
@@ -173,7 +166,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data[: int(part * len(data))])
+        data = data[: int(part * len(data))]
+        self.wfile.write(data[:-1])
+        note()
+        self.wfile.write(data[-1:])
         self.wfile.flush()
         self.close_connection |= part < 1
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pandora_train.errors import MachineryError, PromptTooLong, UserError
@@ -120,10 +120,10 @@ def test_failures_are_attributed(serve: Callable[..., Any], status: int, body: A
     assert "\n" not in str(caught.value)
 
 
-def test_an_error_that_quotes_the_question_does_not_end_the_run(serve: Callable[..., Any]) -> None:
-    question = "Which temperature was highest?"
+@pytest.mark.parametrize("question", ["Which temperature was highest?", "Which rivers are longer than 100 km?"])
+def test_an_error_that_quotes_the_question_is_not_read_as_the_servers_words(serve: Callable[..., Any], question: str) -> None:
     server = serve(lambda request: (400, error(f"cannot handle: {question}")))
-    with pytest.raises(MachineryError):
+    with pytest.raises(MachineryError, match="refused this request"):
         ask(server.base_url, question)
 
 
@@ -179,6 +179,7 @@ NEARLY = st.fixed_dictionaries({}, optional={
 BODY = st.binary(max_size=20) | (JSON | NEARLY).map(lambda body: json.dumps(body).encode())
 
 
+@settings(max_examples=500)
 @given(status=st.sampled_from([200, 200, 200, 201, 204, 302, 400, 401, 404, 418, 422, 429, 503, 529]), body=BODY)
 def test_whatever_a_server_answers_ends_in_a_reply_or_an_error_of_ours(always: Any, status: int, body: bytes) -> None:
     always.answer = status, b"" if status == 204 else body

@@ -54,3 +54,12 @@ def test_a_bad_script_is_named(tmp_path: Path, content: str | None, says: str) -
 def test_open_says_what_is_missing(config: LLMConfig, says: str) -> None:
     with pytest.raises(UserError, match=says):
         open_llm(config)
+
+
+def test_a_refusal_can_be_scripted(tmp_path: Path) -> None:
+    refusal = Reply(text="", finish="refused", refusal="No.")
+    file = tmp_path / "script.jsonl"
+    file.write_text('{"text": "", "finish": "refused", "refusal": "No."}\n')
+    for llm in (ScriptedLLM([refusal]), ScriptedLLM.from_file(file)):
+        said = llm.chat([{"role": "user", "content": "q"}])
+        assert (said.finish, said.refusal) == ("refused", "No.")

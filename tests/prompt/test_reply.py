@@ -1,3 +1,6 @@
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,3 +64,19 @@ def test_half_a_surrogate_pair_can_be_saved():
 
 def test_a_number_of_thousands_of_digits_is_a_problem_not_a_crash():
     assert parse_reply('{"a": ' + "1" * 5000 + "}", "json").problem
+
+
+def test_the_last_block_with_a_result_is_the_answer():
+    text = "```python\nresult = [[1]]\n```\nNo, it is\n```python\nresult = [[2]]\n```"
+    assert parse_reply(text, "fenced").code == "result = [[2]]"
+
+
+def test_a_block_without_a_language_is_code():
+    assert parse_reply("```\nresult = [[1]]\n```", "fenced").code == "result = [[1]]"
+
+
+@pytest.mark.parametrize("code", ["", " \n", None, 3, ["result = 1"]])
+def test_json_without_code_is_a_problem(code):
+    parsed = parse_reply(json.dumps({"reasoning": "1. Count.", "code": code}), "json")
+    assert (parsed.reasoning, parsed.code) == ("1. Count.", "")
+    assert "key code" in parsed.problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -101,14 +103,53 @@ def test_a_zygote_that_dies_under_a_run_is_not_the_codes_fault(boxes: BoxSet) ->
     assert execution.rows == (("done",),)
 
 
+def idle_children(zygote: int, count: int) -> list[int]:
+    """The process ids of ``count`` children, once so many wait."""
+    while len(pids := Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) < count:
+        time.sleep(0.01)
+    return [int(pid) for pid in pids]
+
+
 def test_children_that_die_before_their_request_are_replaced(boxes: BoxSet) -> None:
+    """However often all that idle are swept away: a request that nobody took is not a try."""
     with Sandbox(SandboxConfig(workers=1)) as sandbox:
-        zygote = zygote_pid(sandbox)
-        while len(pids := Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()) < 3:
-            time.sleep(0.05)
-        for pid in pids:
-            os.kill(int(pid), signal.SIGKILL)
+        for sweep in range(10):
+            for pid in idle_children(zygote_pid(sandbox), 3):
+                with contextlib.suppress(ProcessLookupError):  # the last request's own, just ended
+                    os.kill(pid, signal.SIGKILL)
+            assert sandbox.run(boxes, f"result = {sweep}").rows == ((str(sweep),),)
+
+
+def test_more_dead_children_than_tries_do_not_fail_a_question(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        take, doomed = sandbox._zygote.take, iter(range(20))
+
+        def dying() -> Any:
+            child = take()
+            if next(doomed, None) is not None:
+                sandbox._zygote.kill(child)
+                assert child.ended.wait(30)
+            return child
+
+        monkeypatch.setattr(sandbox._zygote, "take", dying)
         assert sandbox.run(boxes, "result = 1").rows == (("1",),)
+        assert next(doomed, None) is None
+
+
+def test_a_pool_that_can_never_be_refilled_ends_in_a_failure_of_the_machinery(
+        boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(SandboxConfig(workers=1)) as sandbox:
+        take = sandbox._zygote.take
+
+        def dying() -> Any:
+            child = take()
+            sandbox._zygote.kill(child)
+            assert child.ended.wait(30)
+            return child
+
+        monkeypatch.setattr(sandbox._zygote, "take", dying)
+        with pytest.raises(MachineryError, match="before they take a request"):
+            sandbox.run(boxes, "result = 1")
 
 
 def test_a_machinery_that_stays_broken_raises(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 from sqlite_boxes import boxes_of, write
 
-from pandora_train.teach.perturb import Changed, changed
+from pandora_train.teach.perturb import Changed, changed, stored
 
 SEEDS = range(6)
 
@@ -70,3 +71,11 @@ def test_the_boxes_hold_what_the_file_holds(school: Path, tmp_path: Path) -> Non
     data = changed(str(school), boxes_of(school), ["takes"], [], 0, tmp_path)
     assert [tuple(r) for r in data.boxes["takes"].frame.values.tolist()] == rows(data, "takes")
     assert [b.name for b in data.boxes] == ["takes"]
+
+
+def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "t.sqlite", "CREATE TABLE t (x INTEGER)", "INSERT INTO t VALUES (1)")
+    assert stored(str(file))["t"].rows == [(1,)]
+    write(file, "INSERT INTO t VALUES (2)")
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
+    assert stored(str(file))["t"].rows == [(1,), (2,)]

@@ -23,7 +23,7 @@ from pandora_train.compile.graph.filters import (
     plain,
     type_iris,
 )
-from pandora_train.compile.graph.sets import Place, SetWriter, literal
+from pandora_train.compile.graph.sets import RelationPlace, SetWriter, literal
 from pandora_train.compile.writer import Compiled, Unsupported
 
 AGGREGATES = {"Count": "count", "Max": "max", "Min": "min", "Sum": "sum", "Avg": "mean"}
@@ -119,7 +119,7 @@ class _FrameCompiler:
         like = Solutions("", (variable,), frozenset())
         return self._write(variable, f"Take all {pick.box.name} subjects as {variable}.", code, like)
 
-    def _at(self, place: Place, subject: Any, obj: Any) -> Solutions:
+    def _at(self, place: RelationPlace, subject: Any, obj: Any) -> Solutions:
         """One place of a relation as a frame with one column per variable."""
         box, name = place.box, place.box.name
         ends = [(place.subject, subject), (place.column, obj)]

@@ -73,7 +73,7 @@ WORDS = {"==": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">
 
 
 @dataclass(frozen=True)
-class Place:
+class RelationPlace:
     """Where a relation lives: a BOX and its column."""
 
     box: Box
@@ -93,11 +93,11 @@ class SetWriter:
     def __init__(self, boxes: BoxSet, graph: Graph, names: Mapping[str, str] | None = None) -> None:
         self.graph, self.boxes, self.names = graph, boxes, names or {}
         self.writer = Writer(boxes)
-        self.places: dict[str, list[Place]] = {}
+        self.places: dict[str, list[RelationPlace]] = {}
         for box in boxes:
             for column in list(box.frame.columns)[1:]:
                 relation = box.original_fields.get(column, column)
-                self.places.setdefault(relation, []).append(Place(box, column))
+                self.places.setdefault(relation, []).append(RelationPlace(box, column))
 
     # --- operations -----------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class SetWriter:
         """A node by source id or name."""
         return Const(self.names.get(node) or self.graph.aliases.get(node) or node)
 
-    def located(self, relation: str) -> tuple[list[Place], bool]:
+    def located(self, relation: str) -> tuple[list[RelationPlace], bool]:
         """Where ``relation`` lives (subjects of several types: in several BOXes), and whether it runs from
         value to subject there."""
         name = self.graph.aliases.get(relation, relation)
@@ -114,7 +114,7 @@ class SetWriter:
             raise Unsupported("relation not in the BOXes", relation)
         return self.places[stored], back
 
-    def place(self, relation: str) -> tuple[Place, bool]:
+    def place(self, relation: str) -> tuple[RelationPlace, bool]:
         """As :meth:`located`, where one BOX is needed."""
         places, back = self.located(relation)
         if len(places) > 1:
@@ -133,7 +133,7 @@ class SetWriter:
             subjects = self.var(subjects)
         return self._union([self._step(place, subjects, back != turned) for place in places])
 
-    def _step(self, place: Place, given: NodeSet, back: bool) -> Pick:
+    def _step(self, place: RelationPlace, given: NodeSet, back: bool) -> Pick:
         key, answer = (place.column, place.subject) if back else (place.subject, place.column)
         return Pick(place.box, answer).where(self._member(key, given))
 

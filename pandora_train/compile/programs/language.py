@@ -29,7 +29,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Query:
+class StepQuery:
     """One numbered call."""
 
     number: int
@@ -44,7 +44,7 @@ class Query:
         return named[0]
 
 
-def parse_program(program: str) -> list[Query]:
+def parse_program(program: str) -> list[StepQuery]:
     """The queries of a program, in order; raises :class:`Unsupported` when a line is not well-formed."""
     queries = []
     for line in program.splitlines():
@@ -57,7 +57,7 @@ def parse_program(program: str) -> list[Query]:
                           for m in _ARGUMENT.finditer(match[3]))
         if rest := _ARGUMENT.sub("", match[3]).replace(",", "").strip():
             raise Unsupported("not well-formed", rest[:80])
-        queries.append(Query(int(match[1]), match[2], arguments))
+        queries.append(StepQuery(int(match[1]), match[2], arguments))
     if not queries:
         raise Unsupported("not well-formed", "no query")
     return queries

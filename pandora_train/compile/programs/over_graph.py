@@ -9,7 +9,7 @@ from __future__ import annotations
 from pandora_train.box.box import BoxSet
 from pandora_train.box.store import Graph
 from pandora_train.compile.graph.sexpr import compile_sexpr
-from pandora_train.compile.programs.language import Query, parse_program, reference
+from pandora_train.compile.programs.language import StepQuery, parse_program, reference
 from pandora_train.compile.writer import Compiled, Unsupported
 from pandora_train.records import GraphKnowledge
 
@@ -23,7 +23,7 @@ def compile_graph_program(program: str, boxes: BoxSet, knowledge: GraphKnowledge
     return compile_sexpr(forms[max(forms)], boxes, knowledge, names)
 
 
-def _form(query: Query, forms: dict[int, str], names: dict[str, str]) -> str:
+def _form(query: StepQuery, forms: dict[int, str], names: dict[str, str]) -> str:
     def operand(value: str) -> str:
         number = reference(value)
         if number is None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pandora_train.box.box import BoxSet
 from pandora_train.compile.programs.cells import CellReader, CellTest, literal
-from pandora_train.compile.programs.language import Argument, Query, parse_program, reference
+from pandora_train.compile.programs.language import Argument, StepQuery, parse_program, reference
 from pandora_train.compile.writer import Compiled, Unsupported, Writer
 
 
@@ -38,7 +38,7 @@ def compile_table_program(program: str, boxes: BoxSet) -> Compiled:
     return compiler.finish(queries[-1].number)
 
 
-def _needed(queries: list[Query]) -> list[Query]:
+def _needed(queries: list[StepQuery]) -> list[StepQuery]:
     """The queries that the last one needs: a careful person writes no dead code."""
     by_number = {q.number: q for q in queries}
     needed, stack = set(), [queries[-1].number]
@@ -65,9 +65,9 @@ class _TableProgram:
         self.writer = Writer(boxes)
         self.outputs: dict[int, Output] = {}
 
-    def run(self, query: Query) -> None:
+    def run(self, query: StepQuery) -> None:
         """Compile one query and remember its output."""
-        functions: dict[str, Callable[[Query], Output]] = {
+        functions: dict[str, Callable[[StepQuery], Output]] = {
             "get_information": self._get, "count": self._count, "max": self._extreme, "min": self._extreme,
             "next_row": self._neighbour, "previous_row": self._neighbour,
             "set_intersection": self._combine, "set_difference": self._combine, "set_union": self._combine,
@@ -94,7 +94,7 @@ class _TableProgram:
 
     # --- look-ups
 
-    def _get(self, query: Query) -> Output:
+    def _get(self, query: StepQuery) -> Output:
         column = self.cells.column(query.get("relation").value)
         keys = {a.key for a in query.arguments}
         if keys == {"relation"}:
@@ -153,7 +153,7 @@ class _TableProgram:
         self.writer.step(f"Read {column} as numbers.", f"{name} = {expression}")
         return name
 
-    def _keep(self, base: str, condition: tuple[str, str]) -> str:
+    def _keep(self, base: str, condition: CellTest) -> str:
         name = self.writer.name(_word(base) + "_rows")
         self.writer.step(f"Keep the rows of {self.table} where {condition[0]}.",
                          f"{name} = {self.table}[{condition[1]}]")
@@ -165,7 +165,7 @@ class _TableProgram:
             raise Unsupported("output used before it is made")
         return None if number is None else self.outputs[number]
 
-    def _set(self, query: Query, *keys: str) -> Output:
+    def _set(self, query: StepQuery, *keys: str) -> Output:
         output = self._reference(query.get(*(keys or ("set",))).value)
         if output is None:
             raise Unsupported("a literal as a set")
@@ -173,7 +173,7 @@ class _TableProgram:
 
     # --- operations
 
-    def _count(self, query: Query) -> Output:
+    def _count(self, query: StepQuery) -> Output:
         of = self._set(query)
         if of.kind == "number":
             raise Unsupported("count of a number")
@@ -184,7 +184,7 @@ class _TableProgram:
             self.writer.step(f"Count the different values of {of.column}.", f"{name} = {of.name}.nunique()")
         return Output("number", name)
 
-    def _extreme(self, query: Query) -> Output:
+    def _extreme(self, query: StepQuery) -> Output:
         of = self._set(query)
         if of.kind == "rows":  # the largest row number is the last row
             word, method = ("last", "tail") if query.function == "max" else ("first", "head")
@@ -204,7 +204,7 @@ class _TableProgram:
             self.writer.step(sentence, f"{name} = {cell}")
         return Output("number", name, column=of.column)
 
-    def _neighbour(self, query: Query) -> Output:
+    def _neighbour(self, query: StepQuery) -> Output:
         of = self._set(query)
         frame = of.name if of.kind == "rows" else of.frame
         if not frame:
@@ -217,7 +217,7 @@ class _TableProgram:
                          f"{name} = {self.table}[{self.table}.index.isin({shifted})]")
         return Output("rows", name)
 
-    def _combine(self, query: Query) -> Output:
+    def _combine(self, query: StepQuery) -> Output:
         a, b = self._set(query, "set1"), self._set(query, "set2")
         if a.kind != b.kind or a.kind == "number":
             raise Unsupported("sets of two kinds")
@@ -238,7 +238,7 @@ class _TableProgram:
             self.writer.step("Put both sets together.", f"{name} = {joined}")
         return Output(a.kind, name, a.frame, a.column)
 
-    def _difference(self, query: Query) -> Output:
+    def _difference(self, query: StepQuery) -> Output:
         if len(query.arguments) != 2:
             raise Unsupported("arguments", query.function)
         a, b = (self._operand(x.value) for x in query.arguments)
@@ -265,7 +265,7 @@ class _TableProgram:
                          f"{name} = {self.cells.numbers(of.name, of.column)}.iloc[0]")
         return name
 
-    def _fold(self, query: Query) -> Output:
+    def _fold(self, query: StepQuery) -> Output:
         of = self._values(self._set(query))
         word, method = ("total", "sum") if query.function == "sum" else ("average", "mean")
         name = self.writer.name(f"{word}_{_word(of.column)}")
@@ -273,13 +273,13 @@ class _TableProgram:
         self.writer.step(f"Take the {word} of {of.column}.", f"{name} = {numbers}.{method}()")
         return Output("number", name)
 
-    def _mode(self, query: Query) -> Output:
+    def _mode(self, query: StepQuery) -> Output:
         of = self._values(self._set(query))
         name = self.writer.name(f"most_common_{_word(of.column)}")
         self.writer.step(f"Find the most common value of {of.column}.", f"{name} = {of.name}.mode()")
         return Output("values", name, column=of.column)
 
-    def _first(self, query: Query) -> Output:
+    def _first(self, query: StepQuery) -> Output:
         of = self._set(query)
         name = self.writer.name("first")
         if of.kind == "number":

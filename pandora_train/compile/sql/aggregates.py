@@ -10,7 +10,7 @@ from sqlglot import exp
 from pandora_train.compile.sql.scope import (
     Frame,
     FrameColumn,
-    Scope,
+    QueryScope,
     ScopeTable,
     SqlValue,
     fresh_column,
@@ -55,7 +55,7 @@ def own_nodes(root: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expr
     return own + [n for child in root.iter_expressions() for n in own_nodes(child, kind)]
 
 
-def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression]) -> Scope:
+def group(scope: QueryScope, keys: list[exp.Expression], parts: list[exp.Expression]) -> QueryScope:
     """Write the grouping of the frame at hand by ``keys``, with every aggregate that ``parts`` need."""
     key_columns, scope = _key_columns(scope, keys)
     aggregates, scope = _aggregates(scope, parts, [c.name for c in key_columns.values()])
@@ -76,7 +76,7 @@ def group(scope: Scope, keys: list[exp.Expression], parts: list[exp.Expression])
     return _grouped_scope(scope, var, by, loose, aggregates, key_columns)
 
 
-def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, FrameColumn], Scope]:
+def _key_columns(scope: QueryScope, keys: list[exp.Expression]) -> tuple[dict[str, FrameColumn], QueryScope]:
     """Signature of each key to its column; a key that is an expression becomes a column first."""
     columns: dict[str, FrameColumn] = {}
     for key in keys:
@@ -96,8 +96,8 @@ def _key_columns(scope: Scope, keys: list[exp.Expression]) -> tuple[dict[str, Fr
     return columns, scope
 
 
-def assigned(scope: Scope, part: SqlValue, base: str,
-             node: exp.Expression | None = None) -> tuple[SqlValue, Scope]:
+def assigned(scope: QueryScope, part: SqlValue, base: str,
+             node: exp.Expression | None = None) -> tuple[SqlValue, QueryScope]:
     """Write ``part`` as a new column of the frame at hand; ``node`` will be found there from now on."""
     writer = scope.context.writer
     name = fresh_column(scope.frame, re.sub(r"\W+", "_", base).strip("_") or "value")
@@ -115,7 +115,8 @@ def assigned(scope: Scope, part: SqlValue, base: str,
     return held, scope.over(frame)
 
 
-def _aggregates(scope: Scope, parts: list[exp.Expression], taken: list[str]) -> tuple[list[Aggregate], Scope]:
+def _aggregates(scope: QueryScope, parts: list[exp.Expression],
+                taken: list[str]) -> tuple[list[Aggregate], QueryScope]:
     aggregates: list[Aggregate] = []
     for part in parts:
         for node in own_nodes(part, exp.AggFunc):
@@ -141,7 +142,7 @@ def _argument(node: exp.AggFunc) -> exp.Expression:
     return inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
 
 
-def _aggregate_column(scope: Scope, method: str, argument: SqlValue | None, taken: list[str],
+def _aggregate_column(scope: QueryScope, method: str, argument: SqlValue | None, taken: list[str],
                       earlier: list[Aggregate]) -> FrameColumn:
     name = aggregate_name(method, argument)
     names = {*taken, *(a.column.name for a in earlier)}
@@ -152,7 +153,7 @@ def _aggregate_column(scope: Scope, method: str, argument: SqlValue | None, take
     return FrameColumn(name, aggregate_kind(method, argument), nullable, affinity=False)
 
 
-def _bare_columns(scope: Scope, parts: list[exp.Expression], by: list[FrameColumn],
+def _bare_columns(scope: QueryScope, parts: list[exp.Expression], by: list[FrameColumn],
                   keys: set[str]) -> list[FrameColumn]:
     """Columns used outside aggregates that are no group keys."""
     bare: dict[str, FrameColumn] = {}
@@ -197,7 +198,7 @@ def _extreme(aggregates: list[Aggregate]) -> Aggregate | None:
     return extremes[0] if len(extremes) == 1 else None
 
 
-def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
+def _sorted_for(scope: QueryScope, extreme: Aggregate) -> QueryScope:
     """Sort so that the row of the extreme comes first in its group."""
     assert extreme.argument is not None
     assert extreme.argument.column is not None
@@ -210,8 +211,8 @@ def _sorted_for(scope: Scope, extreme: Aggregate) -> Scope:
     return scope.over(scope.frame.named(var))
 
 
-def _extreme_rows(scope: Scope, by: list[FrameColumn], loose: list[FrameColumn], extreme: Aggregate,
-                  keys: dict[str, FrameColumn]) -> Scope:
+def _extreme_rows(scope: QueryScope, by: list[FrameColumn], loose: list[FrameColumn], extreme: Aggregate,
+                  keys: dict[str, FrameColumn]) -> QueryScope:
     """Keep the first row of each group: it has the extreme and the columns beside it."""
     assert extreme.argument is not None
     assert extreme.argument.column is not None
@@ -222,7 +223,7 @@ def _extreme_rows(scope: Scope, by: list[FrameColumn], loose: list[FrameColumn],
     return replace(first, frame=replace(first.frame, computed=computed))
 
 
-def _first_rows(scope: Scope, by: list[FrameColumn], keys: dict[str, FrameColumn]) -> Scope:
+def _first_rows(scope: QueryScope, by: list[FrameColumn], keys: dict[str, FrameColumn]) -> QueryScope:
     names = [c.name for c in by]
     var = scope.context.writer.name("groups")
     scope.context.writer.step(f"Keep the first row of each {listed(names)}.",
@@ -231,7 +232,7 @@ def _first_rows(scope: Scope, by: list[FrameColumn], keys: dict[str, FrameColumn
     return replace(scope, frame=frame, mode="groups")
 
 
-def extreme_row(scope: Scope, node: exp.AggFunc) -> Scope:
+def extreme_row(scope: QueryScope, node: exp.AggFunc) -> QueryScope:
     """For MIN or MAX beside bare columns without GROUP BY: the one row that has it, in row mode."""
     method, argument = aggregate_parts(scope, node)
     if method not in ("min", "max") or argument is None:
@@ -251,7 +252,8 @@ def extreme_row(scope: Scope, node: exp.AggFunc) -> Scope:
 # --- writing the groupby ------------------------------------------------------------------------------
 
 
-def _write(scope: Scope, by: list[FrameColumn], aggregates: list[Aggregate], loose: list[FrameColumn]) -> str:
+def _write(scope: QueryScope, by: list[FrameColumn], aggregates: list[Aggregate],
+           loose: list[FrameColumn]) -> str:
     frame, writer = scope.frame, scope.context.writer
     var = writer.name("groups")
     names = [c.name for c in by]
@@ -303,8 +305,8 @@ def _first(column: FrameColumn) -> str:
     return named_argument(column.name, f"({column.name!r}, {how})")
 
 
-def _grouped_scope(scope: Scope, var: str, by: list[FrameColumn], loose: list[FrameColumn],
-                   aggregates: list[Aggregate], keys: dict[str, FrameColumn]) -> Scope:
+def _grouped_scope(scope: QueryScope, var: str, by: list[FrameColumn], loose: list[FrameColumn],
+                   aggregates: list[Aggregate], keys: dict[str, FrameColumn]) -> QueryScope:
     names = {c.name for c in [*by, *loose]}
     tables = tuple(replace(t, columns={k: c for k, c in t.columns.items() if c.name in names})
                    for t in scope.frame.tables)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pandora_train.compile.sql.nested import exists, hold, in_set
-from pandora_train.compile.sql.scope import FrameColumn, Mask, Relation, Scope, SqlValue, listed
+from pandora_train.compile.sql.scope import FrameColumn, Mask, QueryScope, Relation, SqlValue, listed
 from pandora_train.compile.sql.types import is_number, numbers_only, same_type
 from pandora_train.compile.sql.values import value
 from pandora_train.compile.writer import Unsupported
@@ -22,7 +22,7 @@ _WORDS = {"==": "is", "!=": "is not", ">": "is above", ">=": "is at least", "<":
           "<=": "is at most"}
 
 
-def condition(scope: Scope, node: exp.Expression, positive: bool = True) -> Mask:
+def condition(scope: QueryScope, node: exp.Expression, positive: bool = True) -> Mask:
     """The rows where ``node`` is true, or, unless ``positive``, where it is false (never where NULL)."""
     if isinstance(node, exp.Paren):
         return condition(scope, node.this, positive)
@@ -51,7 +51,7 @@ def combine(parts: list[Mask], conjunction: bool) -> Mask:
     return Mask(code, english, missing=any(p.missing for p in parts), scalar=all(p.scalar for p in parts))
 
 
-def _comparison(scope: Scope, node: exp.Expression, symbol: str) -> Mask:
+def _comparison(scope: QueryScope, node: exp.Expression, symbol: str) -> Mask:
     return compare(value(scope, node.this), value(scope, node.expression), symbol)
 
 
@@ -93,7 +93,7 @@ def _guarded(mask: Mask, values: list[SqlValue]) -> Mask:
     return replace(mask, code=code, english=f"{mask.english} and not missing", tight=False)
 
 
-def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _between(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     subject = value(scope, node.this)
     low, high = value(scope, node.args["low"]), value(scope, node.args["high"])
     if not positive or subject.scalar or subject.kind == "mixed":
@@ -106,7 +106,7 @@ def _between(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
                 missing=subject.nullable and subject.numeric)
 
 
-def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _is(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     subject = value(scope, node.this)
     if not isinstance(node.expression, exp.Null):
         return _is_value(scope, node, positive)
@@ -117,7 +117,7 @@ def _is(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return Mask(f"{subject.operand}.notna()", f"{subject.english} is not missing", tight=True)
 
 
-def _is_value(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _is_value(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     """IS between values: like ``=``, but NULL is NULL and differs from everything else."""
     positive = positive != isinstance(node, exp.NullSafeNEQ)
     left, right = value(scope, node.this), value(scope, node.expression)
@@ -131,7 +131,7 @@ def _is_value(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return combine([unequal, Mask(f"{left.operand}.isna()", f"{left.english} is missing", tight=True)], False)
 
 
-def _glob(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _glob(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     """GLOB heeds case; ``*`` and ``?`` are its wild cards."""
     subject, pattern = value(scope, node.this), value(scope, node.expression)
     if subject.kind != "text" or subject.scalar or not isinstance(pattern.literal, str):
@@ -147,11 +147,11 @@ def _glob(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
-def _escaped_like(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _escaped_like(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     return _like(scope, node.this, positive, escape=node.expression.name)
 
 
-def _like(scope: Scope, node: exp.Expression, positive: bool, escape: str = "") -> Mask:
+def _like(scope: QueryScope, node: exp.Expression, positive: bool, escape: str = "") -> Mask:
     positive = positive != bool(node.args.get("negate"))
     subject, pattern = value(scope, node.this), value(scope, node.expression)
     if subject.scalar or not isinstance(pattern.literal, (str, int, float)):
@@ -206,7 +206,7 @@ def _negated(english: str) -> str:
     return f"does not {plain} {rest}" if plain else f"is not {rest}"
 
 
-def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _in(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     subject = value(scope, node.this)
     if subject.scalar:
         raise Unsupported("condition without a column", node.sql())
@@ -223,7 +223,7 @@ def _in(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
-def _in_query(scope: Scope, subject: SqlValue, query: exp.Expression, positive: bool) -> Mask:
+def _in_query(scope: QueryScope, subject: SqlValue, query: exp.Expression, positive: bool) -> Mask:
     relation, finished = in_set(scope, subject, query, positive)
     if relation is None:
         return finished
@@ -259,11 +259,11 @@ def membership(subject: SqlValue, relation: Relation, column: FrameColumn, posit
     return _guarded(mask, [subject] if subject.nullable else [])
 
 
-def _exists(scope: Scope, node: exp.Expression, positive: bool) -> Mask:
+def _exists(scope: QueryScope, node: exp.Expression, positive: bool) -> Mask:
     return exists(scope, node.this, positive)
 
 
-_HANDLERS: dict[type[exp.Expression], Callable[[Scope, exp.Expression, bool], Mask]] = {
+_HANDLERS: dict[type[exp.Expression], Callable[[QueryScope, exp.Expression, bool], Mask]] = {
     exp.Between: _between, exp.Is: _is, exp.Like: _like, exp.In: _in, exp.Exists: _exists,
     exp.NullSafeEQ: _is_value, exp.NullSafeNEQ: _is_value, exp.Glob: _glob, exp.Escape: _escaped_like,
 }

@@ -10,8 +10,8 @@ from pandora_train.compile.sql.scope import (
     Context,
     Frame,
     FrameColumn,
+    QueryScope,
     Relation,
-    Scope,
     ScopeTable,
     fresh_column,
     listed,
@@ -43,7 +43,7 @@ class Joined:
     conditions: tuple[exp.Expression, ...]
 
 
-def from_clause(context: Context, select: exp.Select, outer: Scope | None) -> Joined:
+def from_clause(context: Context, select: exp.Select, outer: QueryScope | None) -> Joined:
     """Write the merges of ``select``'s FROM; returns what is left of its ON and WHERE conditions."""
     first = select.args.get("from_")
     if first is None:
@@ -67,7 +67,8 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [p for part in node.flatten() for p in conjuncts(part)] if isinstance(node, exp.And) else [node]
 
 
-def _source(context: Context, node: exp.Expression, join: exp.Join | None, outer: Scope | None) -> Source:
+def _source(context: Context, node: exp.Expression, join: exp.Join | None,
+            outer: QueryScope | None) -> Source:
     side, method = (str(join.args.get(a) or "") if join is not None else "" for a in ("side", "method"))
     if side not in ("", "LEFT", "RIGHT", "FULL") or method not in ("", "NATURAL"):
         raise Unsupported("join", f"{method} {side}")
@@ -206,7 +207,7 @@ def _restricted(context: Context, source: Source, conditions: list[exp.Expressio
     for column in (c for condition in conditions for c in condition.find_all(exp.Column)):
         if source.frame.find(column.table.lower(), column.name.lower()) is None or source.side != "LEFT":
             raise Unsupported("outer join with other conditions", column.sql())
-    scope = Scope(context, source.frame, source.frame)
+    scope = QueryScope(context, source.frame, source.frame)
     masks = [context.condition(scope, c) for c in conditions]
     var = context.writer.name("filtered")
     code = masks[0].code if len(masks) == 1 else " & ".join(m.operand for m in masks)

@@ -12,15 +12,15 @@ from pandora_train.compile.sql.scope import (
     FrameColumn,
     Kind,
     Mask,
+    QueryScope,
     Relation,
-    Scope,
     SqlValue,
     column_value,
 )
 from pandora_train.compile.writer import Unsupported
 
 
-def scalar(scope: Scope, query: exp.Expression) -> SqlValue:
+def scalar(scope: QueryScope, query: exp.Expression) -> SqlValue:
     """A query that stands for one value; a named variable holds it."""
     try:
         relation = _attempt(scope, query)
@@ -39,7 +39,7 @@ def scalar(scope: Scope, query: exp.Expression) -> SqlValue:
     return SqlValue(name, column.kind, name, nullable, scalar=True, affinity=column.affinity)
 
 
-def hold(scope: Scope, part: SqlValue) -> SqlValue:
+def hold(scope: QueryScope, part: SqlValue) -> SqlValue:
     """Write a value over all rows into a named variable."""
     writer = scope.context.writer
     name = writer.name(_variable(part))
@@ -61,7 +61,7 @@ def _first(relation: Relation) -> str:
     return f"{series}.head(1).max()" if relation.frame.may_be_empty else f"{series}.iloc[0]"
 
 
-def in_set(scope: Scope, subject: SqlValue, query: exp.Expression,
+def in_set(scope: QueryScope, subject: SqlValue, query: exp.Expression,
            positive: bool) -> tuple[Relation | None, Mask]:
     """The relation to be in, or, for a correlated query, the finished mask."""
     try:
@@ -85,7 +85,7 @@ def in_set(scope: Scope, subject: SqlValue, query: exp.Expression,
     return None, Mask(code, f"the {row_column.name} is {'' if positive else 'not '}among these")
 
 
-def exists(scope: Scope, query: exp.Expression, positive: bool) -> Mask:
+def exists(scope: QueryScope, query: exp.Expression, positive: bool) -> Mask:
     """EXISTS: a semi-join on the one equality that correlates it, else row by row."""
     semi_join = _exists_by_key(scope, query, positive)
     if semi_join is not None:
@@ -107,7 +107,7 @@ def exists(scope: Scope, query: exp.Expression, positive: bool) -> Mask:
 # --- correlated by one equality: group or semi-join ---------------------------------------------------
 
 
-def _equality(scope: Scope, query: exp.Expression) -> tuple[exp.Select, exp.Column, FrameColumn] | None:
+def _equality(scope: QueryScope, query: exp.Expression) -> tuple[exp.Select, exp.Column, FrameColumn] | None:
     """Split ``inner = outer`` off a query's WHERE, if that is all that correlates it.
 
     Returns the rest of the query, the inner column and the outer frame's column.
@@ -134,7 +134,7 @@ def _equality(scope: Scope, query: exp.Expression) -> tuple[exp.Select, exp.Colu
     return None
 
 
-def _exists_by_key(scope: Scope, query: exp.Expression, positive: bool) -> Mask | None:
+def _exists_by_key(scope: QueryScope, query: exp.Expression, positive: bool) -> Mask | None:
     split = _equality(scope, query)
     if split is None or split[0].args.get("group") or split[0].args.get("having"):
         return None
@@ -158,7 +158,7 @@ def _exists_by_key(scope: Scope, query: exp.Expression, positive: bool) -> Mask 
                 f"{relation.frame.var}", tight=True)
 
 
-def _correlated_aggregate(scope: Scope, query: exp.Expression) -> SqlValue | None:
+def _correlated_aggregate(scope: QueryScope, query: exp.Expression) -> SqlValue | None:
     """``(SELECT avg(x) FROM t WHERE t.key = outer.key)``: group once, then look each row's key up."""
     split = _equality(scope, query)
     if split is None:
@@ -188,7 +188,7 @@ def _correlated_aggregate(scope: Scope, query: exp.Expression) -> SqlValue | Non
 # --- correlated in any other way: row by row ----------------------------------------------------------
 
 
-def _scalar_per_row(scope: Scope, query: exp.Expression) -> SqlValue:
+def _scalar_per_row(scope: QueryScope, query: exp.Expression) -> SqlValue:
     kinds: list[tuple[Kind, bool]] = []
 
     def cell(row: str, relation: Relation) -> str:
@@ -207,7 +207,7 @@ def _scalar_per_row(scope: Scope, query: exp.Expression) -> SqlValue:
     return SqlValue(code, kind, "that value", True, affinity=affinity)
 
 
-def _per_row(scope: Scope, query: exp.Expression, cell: Callable[[str, Relation], str]) -> str:
+def _per_row(scope: QueryScope, query: exp.Expression, cell: Callable[[str, Relation], str]) -> str:
     """Write a loop over the rows at hand that collects ``cell`` of the nested query; returns a Series."""
     writer = scope.context.writer
     row, collected = writer.name("row"), writer.name("found")
@@ -221,7 +221,7 @@ def _per_row(scope: Scope, query: exp.Expression, cell: Callable[[str, Relation]
     return f"pd.Series({collected}, index={scope.frame.var}.index)"
 
 
-def _attempt(scope: Scope, query: exp.Expression) -> Relation:
+def _attempt(scope: QueryScope, query: exp.Expression) -> Relation:
     """Compile as if it were not correlated; when it is, what was written is taken back."""
     before = scope.context.writer.mark()
     try:

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from pandora_train.box.box import BoxSet
 from pandora_train.compile.sql.conditions import condition
 from pandora_train.compile.sql.joins import derived
-from pandora_train.compile.sql.scope import Context, Relation, Scope, catalog, listed
+from pandora_train.compile.sql.scope import Context, QueryScope, Relation, catalog, listed
 from pandora_train.compile.sql.select import compile_select
 from pandora_train.compile.sql.set_operations import compile_set
 from pandora_train.compile.writer import Compiled, Unsupported, Writer
@@ -60,7 +60,7 @@ def _mentions(tree: exp.Expression) -> Counter[tuple[str, str]]:
     return Counter((c.table.lower(), c.name.lower()) for c in tree.find_all(exp.Column))
 
 
-def _query(context: Context, node: exp.Expression, outer: Scope | None) -> Relation:
+def _query(context: Context, node: exp.Expression, outer: QueryScope | None) -> Relation:
     if isinstance(node, exp.Subquery):
         return _query(context, node.this, outer)
     for view in node.args["with_"].expressions if node.args.get("with_") else []:

@@ -179,9 +179,9 @@ class Context:
 
     writer: Writer
     tables: dict[str, ScopeTable]
-    query: Callable[[Context, exp.Expression, Scope | None], Relation]
+    query: Callable[[Context, exp.Expression, QueryScope | None], Relation]
     """Compiles a nested query (set by the entry, so that files import one way)."""
-    condition: Callable[[Scope, exp.Expression], Mask]
+    condition: Callable[[QueryScope, exp.Expression], Mask]
     """Turns a condition into a mask (set by the entry likewise)."""
     views: dict[str, Frame] = field(default_factory=dict)
     """Frames of WITH, by lower-case name."""
@@ -192,7 +192,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Scope:
+class QueryScope:
     """Where names are looked up: the frame, what it was before grouping, the enclosing query."""
 
     context: Context
@@ -200,13 +200,13 @@ class Scope:
     base: Frame
     mode: Literal["rows", "groups", "whole"] = "rows"
     """What an aggregate is here: wrong, a column of the grouped frame, or one value over all rows."""
-    outer: Scope | None = None
+    outer: QueryScope | None = None
     row: str = ""
     """Inside a loop over the rows of the frame: the variable of one row."""
     aliases: dict[str, exp.Expression] = field(default_factory=dict)
     """Output aliases of the select list, in lower case."""
 
-    def over(self, frame: Frame) -> Scope:
+    def over(self, frame: Frame) -> QueryScope:
         """The same scope after a step that keeps the columns."""
         return replace(self, frame=frame, base=frame if self.mode == "rows" else self.base)
 
@@ -254,7 +254,7 @@ def column_value(frame: Frame, column: FrameColumn) -> SqlValue:
                     affinity=column.affinity, column=column)
 
 
-def resolve(scope: Scope, node: exp.Column) -> SqlValue:
+def resolve(scope: QueryScope, node: exp.Column) -> SqlValue:
     """The column that ``node`` names: a Series here, or one row's cell inside a loop over an outer query.
 
     Raises :class:`Correlated` when it belongs to an outer query outside a loop, else :class:`Unsupported`.
@@ -275,11 +275,11 @@ def resolve(scope: Scope, node: exp.Column) -> SqlValue:
     raise Unsupported("unknown column", node.sql())
 
 
-def is_text_literal(scope: Scope, node: exp.Expression) -> bool:
+def is_text_literal(scope: QueryScope, node: exp.Expression) -> bool:
     """SQLite reads a double-quoted name that is no column as a string."""
     if not isinstance(node, exp.Column) or node.table or not node.this.args.get("quoted"):
         return False
-    seen: Scope | None = scope
+    seen: QueryScope | None = scope
     while seen is not None:
         if seen.frame.find("", node.name.lower()) or seen.base.find("", node.name.lower()):
             return False
@@ -289,7 +289,7 @@ def is_text_literal(scope: Scope, node: exp.Expression) -> bool:
     return True
 
 
-def signature(scope: Scope, node: exp.Expression) -> str:
+def signature(scope: QueryScope, node: exp.Expression) -> str:
     """Text equal for equal expressions over the same columns, whatever aliases they use."""
     def canonical(part: exp.Expression) -> exp.Expression:
         if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):

@@ -13,8 +13,8 @@ from pandora_train.compile.sql.scope import (
     Context,
     Frame,
     FrameColumn,
+    QueryScope,
     Relation,
-    Scope,
     SqlValue,
     quoted,
     signature,
@@ -27,14 +27,14 @@ _NOTHING = Frame("", ())
 """What a SELECT without FROM looks at."""
 
 
-def compile_select(context: Context, select: exp.Select, outer: Scope | None) -> Relation:
+def compile_select(context: Context, select: exp.Select, outer: QueryScope | None) -> Relation:
     """Write the steps of ``select``; the projection itself is left to the caller."""
     if not select.expressions:
         raise Unsupported("SELECT of nothing", select.sql())
     if not select.args.get("from_") and not select.args.get("where"):
-        return _whole(Scope(context, _NOTHING, _NOTHING, outer=outer), select, list(select.expressions))
+        return _whole(QueryScope(context, _NOTHING, _NOTHING, outer=outer), select, list(select.expressions))
     joined = from_clause(context, select, outer)
-    scope = Scope(context, joined.frame, joined.frame, outer=outer, aliases=_aliases(select))
+    scope = QueryScope(context, joined.frame, joined.frame, outer=outer, aliases=_aliases(select))
     scope = _filter(scope, list(joined.conditions), "filtered")
     parts = _outputs(scope, select)
     order = order_by(select, parts)
@@ -61,7 +61,7 @@ def _aliases(select: exp.Select) -> dict[str, exp.Expression]:
     return {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
 
 
-def _outputs(scope: Scope, select: exp.Select) -> list[exp.Expression]:
+def _outputs(scope: QueryScope, select: exp.Select) -> list[exp.Expression]:
     """The select list with stars written out."""
     outputs: list[exp.Expression] = []
     for node in select.expressions:
@@ -99,7 +99,7 @@ def order_by(query: exp.Query, parts: list[exp.Expression]) -> list[exp.Ordered]
 # --- where and having ---------------------------------------------------------------------------------
 
 
-def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
+def _filter(scope: QueryScope, conditions: list[exp.Expression], base: str) -> QueryScope:
     """Keep the rows where all ``conditions`` hold: in one line, or one line a condition when long."""
     if not conditions:
         return scope
@@ -120,7 +120,7 @@ def _filter(scope: Scope, conditions: list[exp.Expression], base: str) -> Scope:
     return scope.over(frame.named(var, may_be_empty=True))
 
 
-def _rows_of(scope: Scope) -> str:
+def _rows_of(scope: QueryScope) -> str:
     frame = scope.frame
     titles = [t.title for t in frame.tables if t.alias]
     if scope.mode == "groups":
@@ -133,7 +133,7 @@ def _rows_of(scope: Scope) -> str:
 # --- one row over everything --------------------------------------------------------------------------
 
 
-def _whole(scope: Scope, select: exp.Select, parts: list[exp.Expression]) -> Relation:
+def _whole(scope: QueryScope, select: exp.Select, parts: list[exp.Expression]) -> Relation:
     """Aggregates without GROUP BY: one row. ORDER BY has nothing to sort and LIMIT nothing to cut."""
     if _count(select, "limit") == 0 or _count(select, "offset"):
         raise Unsupported("LIMIT on one row", select.sql())
@@ -169,7 +169,7 @@ class SortKey:
     """Where missing cells go; ``None`` when there are none."""
 
 
-def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: list[exp.Ordered],
+def finish(scope: QueryScope, query: exp.Query, parts: list[exp.Expression], order: list[exp.Ordered],
            distinct: bool) -> Relation:
     """Write ORDER BY and LIMIT; the projection to ``parts`` and DISTINCT are left to the reader."""
     columns, scope = _columns(scope, parts)
@@ -196,7 +196,7 @@ def finish(scope: Scope, query: exp.Query, parts: list[exp.Expression], order: l
     return Relation(frame, tuple(columns), names, single_row=limit == 1)
 
 
-def _sort_keys(scope: Scope, order: list[exp.Ordered]) -> tuple[list[SortKey], Scope]:
+def _sort_keys(scope: QueryScope, order: list[exp.Ordered]) -> tuple[list[SortKey], QueryScope]:
     keys: list[SortKey] = []
     for node in order:
         target = node.this
@@ -283,7 +283,7 @@ def _count(select: exp.Expression, name: str) -> int | None:
     return int(number.this)
 
 
-def _columns(scope: Scope, parts: list[exp.Expression]) -> tuple[list[FrameColumn], Scope]:
+def _columns(scope: QueryScope, parts: list[exp.Expression]) -> tuple[list[FrameColumn], QueryScope]:
     """The output columns; an expression becomes a column of its own first."""
     columns: list[FrameColumn] = []
     for part in parts:

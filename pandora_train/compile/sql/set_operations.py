@@ -7,12 +7,20 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pandora_train.compile.sql.joins import derived, settled
-from pandora_train.compile.sql.scope import Context, Frame, FrameColumn, Relation, Scope, ScopeTable, listed
+from pandora_train.compile.sql.scope import (
+    Context,
+    Frame,
+    FrameColumn,
+    QueryScope,
+    Relation,
+    ScopeTable,
+    listed,
+)
 from pandora_train.compile.sql.select import finish, order_by
 from pandora_train.compile.writer import Unsupported
 
 
-def compile_set(context: Context, node: exp.SetOperation, outer: Scope | None) -> Relation:
+def compile_set(context: Context, node: exp.SetOperation, outer: QueryScope | None) -> Relation:
     """Write both sides, then their combination; ORDER BY and LIMIT apply to the whole."""
     left = _table(context, context.query(context, node.this, outer))
     right = _table(context, context.query(context, node.expression, outer))
@@ -33,7 +41,7 @@ def compile_set(context: Context, node: exp.SetOperation, outer: Scope | None) -
     frame = Frame(frame.var, (table,), True)
     distinct = bool(node.args.get("distinct")) or not isinstance(node, exp.Union)
     parts: list[exp.Expression] = [exp.column(n, quoted=True) for n in left.names]
-    scope = Scope(context, frame, frame, outer=outer)
+    scope = QueryScope(context, frame, frame, outer=outer)
     return finish(scope, node, parts, order_by(node, parts), distinct)
 
 

@@ -11,7 +11,7 @@ from pandora_train.compile.sql.functions import FUNCTIONS, arguments_of
 from pandora_train.compile.sql.nested import scalar
 from pandora_train.compile.sql.scope import (
     Kind,
-    Scope,
+    QueryScope,
     SqlValue,
     column_value,
     is_text_literal,
@@ -22,7 +22,7 @@ from pandora_train.compile.sql.types import as_number, number, text
 from pandora_train.compile.writer import Unsupported
 
 
-def value(scope: Scope, node: exp.Expression) -> SqlValue:
+def value(scope: QueryScope, node: exp.Expression) -> SqlValue:
     """The pandas expression for ``node`` over the frame at hand."""
     if isinstance(node, exp.Paren):
         return value(scope, node.this)
@@ -52,7 +52,7 @@ def value(scope: Scope, node: exp.Expression) -> SqlValue:
     raise Unsupported("expression", f"{type(node).__name__}: {node.sql()}")
 
 
-def literal(scope: Scope, node: exp.Expression) -> SqlValue | None:
+def literal(scope: QueryScope, node: exp.Expression) -> SqlValue | None:
     """A constant, or ``None`` when ``node`` is something else."""
     if isinstance(node, exp.Literal) and node.is_string:
         return text(node.this)
@@ -67,7 +67,7 @@ def literal(scope: Scope, node: exp.Expression) -> SqlValue | None:
     return None
 
 
-def _column(scope: Scope, node: exp.Column) -> SqlValue:
+def _column(scope: QueryScope, node: exp.Column) -> SqlValue:
     alias = scope.aliases.get(node.name.lower()) if not node.table else None
     if alias is not None and scope.frame.find("", node.name.lower()) is None:
         return value(scope, alias)
@@ -78,7 +78,7 @@ def _column(scope: Scope, node: exp.Column) -> SqlValue:
     return column
 
 
-def _truth(scope: Scope, node: exp.Expression) -> SqlValue:
+def _truth(scope: QueryScope, node: exp.Expression) -> SqlValue:
     """A condition as 1 or 0; where it could be NULL it is not supported."""
     if scope.mode == "whole" or any(resolve(scope, c).nullable for c in node.find_all(exp.Column)):
         raise Unsupported("condition as a value", node.sql())
@@ -86,7 +86,7 @@ def _truth(scope: Scope, node: exp.Expression) -> SqlValue:
     return SqlValue(mask.number, "int", f"whether {mask.english}")
 
 
-def _case(scope: Scope, node: exp.Expression, ifs: list[exp.Expression],
+def _case(scope: QueryScope, node: exp.Expression, ifs: list[exp.Expression],
           default: exp.Expression | None) -> SqlValue:
     """CASE and IIF: the first condition that is true chooses."""
     if scope.mode == "whole":
@@ -120,7 +120,7 @@ _WORDS: dict[type[exp.Expression], str] = {exp.Add: "plus", exp.Sub: "minus", ex
                                            exp.Div: "divided by", exp.Mod: "modulo"}
 
 
-def _arithmetic(scope: Scope, node: exp.Expression) -> SqlValue:
+def _arithmetic(scope: QueryScope, node: exp.Expression) -> SqlValue:
     left, right = as_number(value(scope, node.this)), as_number(value(scope, node.expression))
     kind: Kind = "int" if left.kind == right.kind == "int" else "float"
     english = f"{left.english} {_WORDS[type(node)]} {right.english}"
@@ -160,7 +160,7 @@ def _at_least(part: SqlValue, least: int) -> bool:
 _METHODS = {"GroupConcat": "join", "Avg": "mean", "Sum": "sum", "Min": "min", "Max": "max", "Count": "count"}
 
 
-def aggregate_parts(scope: Scope, node: exp.AggFunc) -> tuple[str, SqlValue | None]:
+def aggregate_parts(scope: QueryScope, node: exp.AggFunc) -> tuple[str, SqlValue | None]:
     """``(method, argument)`` in pandas' words: ``size`` (no argument), ``count``, ``nunique``, ``sum``, …"""
     name = type(node).__name__
     if name not in _METHODS:
@@ -226,7 +226,7 @@ def joined_text(node: exp.AggFunc, argument: SqlValue) -> str:
     return f"{separator.name if separator is not None else ','!r}.join"
 
 
-def _aggregate(scope: Scope, node: exp.AggFunc) -> SqlValue:
+def _aggregate(scope: QueryScope, node: exp.AggFunc) -> SqlValue:
     if scope.mode != "whole":
         raise Unsupported("misplaced aggregate", node.sql())
     method, argument = aggregate_parts(scope, node)
