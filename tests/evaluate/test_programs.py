@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pandora_train.box.schema import schema_of, schema_text
 from pandora_train.box.box import Box, BoxSet
+from pandora_train.box.schema import schema_of, schema_text
 from pandora_train.evaluate.programs import code_profile, gold_profile, read_schema
 from pandora_train.evaluate.values import compare_values
 from pandora_train.records import Gold
