@@ -81,8 +81,6 @@ def _decide(t: Trajectory, schema: BoxFields, boxes: BoxSet | None, reference: s
     last = t.steps[-1]
     if last.refusal:
         return "execution", "refused", [f"the model or its provider refused: {last.refusal}"]
-    if last.refusal:
-        return "execution", "refused", [f"the model refused: {last.refusal}"]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
     made = re.findall(r"^\s*(\w+)\s*=\s*pd\.DataFrame\((.*)", last.code, re.MULTILINE)

@@ -115,8 +115,9 @@ def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.
     if prediction.form is not None and ontology is not None:
         em = grailqa.same_logical_form(prediction.form, example.gold.program, ontology)
         scores = {"em": float(em)} | scores | ({"f1": 1.0} if em else {})
-    outcome: PredictionOutcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
-    return _scored(example, outcome, scores)
+    if prediction.rows is None:
+        return _scored(example, "no answer", scores)
+    return _scored(example, "answered" if prediction.rows else "empty", scores)
 
 
 def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:

@@ -76,7 +76,8 @@ class RunData:
 
     def incomplete(self, benchmark: str) -> bool:
         """Whether questions of ``benchmark`` have no end yet, so that its scores are over a part."""
-        return not self.finished or self.benchmarks[benchmark].questions.unfinished > 0
+        figures = self.benchmarks.get(benchmark)
+        return figures is not None and (not self.finished or figures.questions.unfinished > 0)
 
     def _data(self, benchmark: str) -> list[DataConfig]:
         return [d for d in self.settings.data if d.benchmark == benchmark]

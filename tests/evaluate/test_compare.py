@@ -74,7 +74,7 @@ def test_runs_that_asked_different_questions_are_refused() -> None:
 def test_both_runs_must_have_finished_the_same_questions() -> None:
     one, two = sample(1, "a", 1.0), sample(2, "b", 0.0)
     whole, part = run("A", [one, two]), run("B", [one], [two])
-    with pytest.raises(UserError, match="B left 1 questions unfinished that A finished, for example q2: .*--resume"):
+    with pytest.raises(UserError, match=r"B left 1 questions unfinished that A finished, for example q2: .*--resume"):
         compare_runs(whole, part)
     with pytest.raises(UserError, match="B left 1 questions unfinished"):
         compare_runs(part, whole)
