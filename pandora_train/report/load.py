@@ -60,9 +60,7 @@ class RunData:
 
         Raises :class:`UserError` for the config of another version of the code.
         """
-        from pandora_train.evaluate.run import (
-            EvaluateConfig,  # imports pandas, which `pandora show` can spare
-        )
+        from pandora_train.evaluate.run import EvaluateConfig  # with pandas, which `pandora show` can spare
 
         try:
             return load(EvaluateConfig, self.path / "config.yaml")

@@ -145,7 +145,7 @@ def test_no_text_adds_a_turn(family: str) -> None:
     config = PromptConfig(values="samples", system_role=FAMILIES[family][3])
     tokenizer, counts = tokenizer_of(family), []
     for question, frames in ((hostile, boxes), ("q", BoxSet((Box("t", pd.DataFrame({"a": ["b"]})),)))):
-        answer, llm = asked(EXAMPLE.model_copy(update={"question": question}), [reply("right", "fenced", "1.")], frames,
+        _answer, llm = asked(EXAMPLE.model_copy(update={"question": question}), [reply("right", "fenced", "1.")], frames,
                             config, family, [Demonstration("d", Question(question), schema_of(frames, "samples"), "1.", "result = 1")])
         tokens = ids(tokenizer, llm.scripted.prompts[0])
         counts.append([tokens.count(i) for i in tokenizer.all_special_ids])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pandora_train.leakage import Reserved, program_id
 from pandora_train.box import Schema
+from pandora_train.leakage import Reserved, program_id
 from pandora_train.memory import Entry, Turn
-from pandora_train.retrieval import RetrievalConfig, open_retriever
 from pandora_train.records import DatabaseKnowledge, Example, Gold
+from pandora_train.retrieval import RetrievalConfig, open_retriever
 from pandora_train.runs import append_line
 
 

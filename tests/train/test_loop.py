@@ -236,8 +236,8 @@ def test_early_stop(config: Callable[..., TrainConfig], tmp_path: Path) -> None:
 
 
 def test_steps_mix_groups_and_follow_the_seed(tokenizer: Any, write_rows: Callable[..., Path]) -> None:
-    from pandora_train.train.encode import encode_rows
     from pandora_train.rows import read_rows
+    from pandora_train.train.encode import encode_rows
 
     samples, _ = encode_rows(read_rows(write_rows(40)), tokenizer, 4096)
     plan = make_plan(samples, 8, 4, 2, 0, seed=1)

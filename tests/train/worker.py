@@ -14,11 +14,11 @@ def gradients(out: str, settings: list[str], environment: dict[str, str] | None 
     from accelerate import Accelerator
 
     from pandora_train.config import load
+    from pandora_train.rows import read_rows
     from pandora_train.train import TrainConfig
     from pandora_train.train.base import load_adapted, load_tokenizer
     from pandora_train.train.encode import encode_rows
     from pandora_train.train.loop import Loop
-    from pandora_train.rows import read_rows
     from pandora_train.train.shard import full
 
     torch.set_num_threads(1)
