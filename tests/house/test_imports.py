@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOMS = ["errors", "config", "records", "runs", "wandb_log", "sexpr", "sources", "box", "sandbox", "metrics", "llm", "prompt",
          "compile", "encoder", "memory", "leakage", "retrieval", "ground", "systems", "answer", "setup", "teach", "rows",
-         "distill", "train", "serve", "evaluate", "report", "ask", "doctor", "cli"]
+         "distill", "train", "serve", "evaluate", "report", "ask", "keys", "doctor", "cli"]
 PACKAGE = Path(__file__).resolve().parents[2] / "pandora_train"
 
 
