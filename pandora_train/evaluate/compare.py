@@ -202,7 +202,8 @@ def _interval(change: list[float], groups: list[str]) -> tuple[float | None, flo
         return 0.0, None, None, None, "none: every cluster changes equally"
     reach = t_quantile(clusters - 1) * stderr
     p = t_two_sided(mean / stderr, clusters - 1)
-    return stderr, mean - reach, mean + reach, p, f"paired t, {clusters - 1} dof, clustered"
+    low, high = max(-1.0, mean - reach), min(1.0, mean + reach)  # few clusters reach beyond it
+    return stderr, low, high, p, f"paired t, {clusters - 1} dof, clustered"
 
 
 def bootstrap(change: Sequence[float], groups: Sequence[str], draws: int = DRAWS) -> tuple[float, float]:

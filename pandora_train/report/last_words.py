@@ -59,15 +59,15 @@ def scored(predictions: Path, benchmark: str, path: Path, split: str = "dev", st
     """Score a prediction file and say what each number is about; all verdicts to ``out`` (JSON)."""
     pick("benchmark", benchmark, METRICS)
     graph = store or (NO_GRAPH if benchmark in ("grailqa", "webqsp") else "")
-    found = score_file(predictions, DataConfig.model_validate(
+    report = score_file(predictions, DataConfig.model_validate(
         {"benchmark": benchmark, "path": str(path), "split": split, "store": graph}))
     if out is not None:
-        write_json(out, found.model_dump(mode="json"))
-    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in found.outcomes.items())
+        write_json(out, report.model_dump(mode="json"))
+    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in report.outcomes.items())
     return "\n".join([
-        f"{benchmark} {split} ({path}): {found.n} questions", text_table(score_table(found)),
-        f"{outcomes}; {found.unknown} predictions for unknown questions; {found.unusable} questions of the "
-        "split can't be used", *found.notes])
+        f"{benchmark} {split} ({path}): {report.n} questions", text_table(score_table(report)),
+        f"{outcomes}; {report.unknown} predictions for unknown questions; {report.unusable} questions of the "
+        "split can't be used", *report.notes])
 
 
 def labels(a: str, b: str) -> tuple[str, str]:

@@ -197,8 +197,8 @@ def score_table(report: ScoreReport) -> ReportTable:
 
 def kinds(runs: list[RunData]) -> ReportTable:
     """Wrong answers by the paper's six kinds."""
-    found = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
-    rows = [[TableCell(KINDS[k]), *_shares(found, k, "kind")] for k in KINDS if any(f[k] for f in found)]
+    counts = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
+    rows = [[TableCell(KINDS[k]), *_shares(counts, k, "kind")] for k in KINDS if any(f[k] for f in counts)]
     note = ("Of the questions that are not fully right. Kinds are assigned by rules from code, execution and "
             "gold; each sample shows what its rule saw.")
     return ReportTable("Why answers are wrong", ["kind", *(r.name for r in runs)], rows, note)
@@ -217,8 +217,8 @@ def endings(runs: list[RunData]) -> ReportTable:
              "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long",
              "refused": "a refusal", "failed reading": "data that could not be read",
              "unusable gold": "gold without an answer"}
-    found = [r.statuses() for r in runs]
-    rows = [[TableCell(words[s]), *_shares(found, s, "status")] for s in words if any(f[s] for f in found)]
+    counts = [r.statuses() for r in runs]
+    rows = [[TableCell(words[s]), *_shares(counts, s, "status")] for s in words if any(f[s] for f in counts)]
     turns = [Counter(len(t.steps) for t in r.samples) for r in runs]
     several = sorted({n for t in turns for n in t if n > 1})
     rows += [[TableCell(f"took {n} turns"), *_shares(turns, n)] for n in several]
@@ -228,10 +228,10 @@ def endings(runs: list[RunData]) -> ReportTable:
 def forms(runs: list[RunData]) -> ReportTable:
     """What ``result`` was before normalisation."""
     last = [[t.steps[-1].execution for t in r.samples if t.steps] for r in runs]
-    found = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
-    shapes = sorted({s for f in found for s in f}, key=lambda s: (s != "rows", s))
+    counts = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
+    shapes = sorted({s for f in counts for s in f}, key=lambda s: (s != "rows", s))
     rows = [[TableCell("list of rows, as asked" if s == "rows" else s),
-             *_shares(found, s)] for s in shapes]
+             *_shares(counts, s)] for s in shapes]
     return ReportTable("Form of the results", ["form", *(r.name for r in runs)], rows,
                        "Forms other than a list of rows are normalised before scoring; so often each came.")
 
