@@ -7,6 +7,7 @@ import pytest
 
 from pandora_train import answer as module
 from pandora_train.answer import STREAK, Answerer, answer_all
+from pandora_train.box import BoxSet
 from pandora_train.errors import MachineryError, ReadingError, UserError
 from pandora_train.prompt import PromptConfig
 from pandora_train.records import (
@@ -82,7 +83,7 @@ def test_a_builder_that_stumbles_and_an_empty_box_set_are_failed_readings(table,
     assert result.trajectory.ending == "failed reading"
     assert "IndexError" in result.trajectory.reason
     assert "test_answer.py" in result.trajectory.reason
-    monkeypatch.setattr(module, "boxes_for", lambda knowledge: module.BoxSet((), notes=("topic is not in the graph",)))
+    monkeypatch.setattr(module, "boxes_for", lambda knowledge: BoxSet((), notes=("topic is not in the graph",)))
     result, system = answered(table)
     assert result.trajectory.reason == "its BOXes hold no field; topic is not in the graph"
     assert not system.tasks

@@ -50,7 +50,7 @@ class Line:
         script = str(HERE / "broken_cli.py") if broken else "-m"
         program = [script] if broken else [script, "pandora_train.cli"]
         arguments = [stage, str(file), *overrides, "--run-dir", str(self.folder / run), *(["--resume"] if resume else [])]
-        environment = os.environ | {"PANDORA_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT), **broken}
+        environment = os.environ | {"PANDORA_HOME": str(self.folder / f"home-{run}"), "PYTHONPATH": str(ROOT), **broken}
         return subprocess.Popen([sys.executable, *program, *arguments], env=environment, cwd=ROOT, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
