@@ -36,7 +36,7 @@ class MachineryError(Exception):
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Whatever fails inside is a :class:`ReadingError` about ``what``; the machinery's failures stay its own."""
+    """Whatever fails inside is a :class:`ReadingError` about ``what``, unless the machinery failed."""
     try:
         yield
     except (MachineryError, ReadingError):

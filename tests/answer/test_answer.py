@@ -44,7 +44,10 @@ def table(tmp_path):
     return example(TableKnowledge(path=str(file)))
 
 
-def example(knowledge, gold=Gold(answers=("1",)), id="x", benchmark="files"):
+ANSWER = Gold(answers=("1",))
+
+
+def example(knowledge, gold=ANSWER, id="x", benchmark="files"):
     return Example(id=id, benchmark=benchmark, split="dev", question="q?", group="g", knowledge=knowledge, gold=gold)
 
 
@@ -120,7 +123,7 @@ def test_a_reading_error_of_grounding_is_the_questions_own(table):
 
 def test_a_metric_that_fails_is_never_the_answers_fault(table, monkeypatch):
     monkeypatch.setattr(module, "score", lambda *a: 1 / 0)
-    with pytest.raises(MachineryError, match="scoring failed.*ZeroDivisionError"):
+    with pytest.raises(MachineryError, match=r"scoring failed.*ZeroDivisionError"):
         answered(table)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pandora_train.answer import Answerer
 from pandora_train.prompt import PromptConfig, write_reply
-from pandora_train.records import Example
+from pandora_train.records import Example, content_id
 from pandora_train.sandbox import Sandbox
 from pandora_train.sources import DataConfig, load
 from pandora_train.systems.compiled import CompiledLabel
@@ -85,11 +85,11 @@ def copy_line(folder: Path, **sizes: int) -> Line:
     line = Line(folder, **sizes)
     with Sandbox() as sandbox:
         answerer = Answerer(CompiledLabel(sandbox), sandbox, PromptConfig(), lambda e: e)  # type: ignore[arg-type]
-        for number, example in enumerate(line.examples()):
+        for example in line.examples():
             step = answerer(example).trajectory.steps[0]
             good = write_reply(step.reasoning or "1. Guess.", step.code or "result = [['no']]", "fenced")
             bad = "1. Try.\n```python\nresult = pd.DataFrame({'a': [1]})['b']\n```"
-            line.replies[example.question] = bad if number % 3 == 2 else good
+            line.replies[example.question] = bad if int(content_id(example.question), 16) % 3 == 2 else good
     return line
 
 

@@ -29,8 +29,8 @@ ANNOTATE = (*ASK, "teacher=llm", "agent.rounds=1", "retrieval.k=0")
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
-    yield copy_line(tmp_path_factory.mktemp("line"))
+def line(tmp_path_factory: pytest.TempPathFactory) -> Line:
+    return copy_line(tmp_path_factory.mktemp("line"))
 
 
 def struck(line: Line, part: int = 4) -> list[str]:
