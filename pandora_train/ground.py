@@ -9,8 +9,8 @@ from pandora_train.box.relations import RelationFilter, relation_lists
 from pandora_train.box.store import open_graph
 from pandora_train.config import Config
 from pandora_train.encoder import Encoder
-from pandora_train.errors import reading
 from pandora_train.records import Example
+from pandora_train.sources.reading import readable
 
 
 class RelationsConfig(Config):
@@ -38,7 +38,7 @@ class Grounder:
         knowledge = example.knowledge
         if knowledge.kind != "graph":
             return example
-        with reading(knowledge.store):
+        with readable(knowledge.store):
             graph = open_graph(knowledge)
         if not knowledge.topics:
             knowledge = knowledge.model_copy(update={"topics": topics_of(example.question, graph)})

@@ -27,7 +27,7 @@ import rdflib
 
 from pandora_train.box.database import database_boxes
 from pandora_train.box.graph import boxes_of
-from pandora_train.box.store import Graph, Ontology, build
+from pandora_train.box.triples import Graph, Ontology, build
 from pandora_train.records import DatabaseKnowledge
 
 T = TypeVar("T")

@@ -27,7 +27,8 @@ from pandora_train.box import schema_of, schema_text
 from pandora_train.box.box import BoxSet
 from pandora_train.box.graph import boxes_of
 from pandora_train.box.relations import RelationFilter
-from pandora_train.box.store import Graph, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile import Compiled, Unsupported
 from pandora_train.compile.graph.path import compile_path
 from pandora_train.compile.graph.sexpr import compile_sexpr

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from pathlib import Path
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
+from pandora_train.box.database import database_boxes
+from pandora_train.box.graph import graph_boxes
 from pandora_train.box.schema import Schema, schema_of, schema_text
-from pandora_train.errors import reading
+from pandora_train.box.table import table_boxes
+from pandora_train.errors import ReadingError
 from pandora_train.records import DatabaseKnowledge, GraphKnowledge, Knowledge, TableKnowledge
+from pandora_train.sources.reading import readable, stamp
 
 __all__ = ["Box", "BoxSet", "ForeignKey", "Schema", "boxes_for", "identifier", "schema_of", "schema_text"]
 
@@ -24,10 +27,12 @@ def boxes_for(knowledge: Knowledge) -> BoxSet:
 
     The last ``KEPT`` sets are remembered: equal knowledge over an unchanged file gives the identical object,
     from any thread, built once. Its frames are shared, so nobody may write to them. Raises
-    :class:`~pandora_train.errors.ReadingError` for what is missing or cannot be read, whatever the reader
-    stumbled over, and :class:`~pandora_train.errors.MachineryError` for an endpoint that is away.
+    :class:`~pandora_train.errors.ReadingError` for data that is missing, cannot be read or holds no field,
+    :class:`~pandora_train.errors.MachineryError` for a SPARQL endpoint that is down or broken.
     """
-    key = (knowledge, _stamp(knowledge))
+    source = knowledge.store if isinstance(knowledge, GraphKnowledge) else knowledge.path
+    with readable(source):
+        key = (knowledge, stamp(source))
     with _lock:
         if key in _cache:
             _cache.move_to_end(key)
@@ -39,8 +44,7 @@ def boxes_for(knowledge: Knowledge) -> BoxSet:
                 return _cache[key]
         boxes: BoxSet | None = None
         try:
-            with reading(knowledge.store if knowledge.kind == "graph" else knowledge.path):
-                boxes = _build(knowledge)
+            boxes = _read(knowledge, source)
             return boxes
         finally:
             with _lock:
@@ -51,23 +55,18 @@ def boxes_for(knowledge: Knowledge) -> BoxSet:
                     _cache.popitem(last=False)
 
 
+def _read(knowledge: Knowledge, source: str) -> BoxSet:
+    """The BOXes, at least one of them with a field."""
+    with readable(source):
+        boxes = _build(knowledge)
+    if not any(len(box.frame.columns) for box in boxes):
+        raise ReadingError("; ".join([f"{source} holds no table for this question", *boxes.notes]))
+    return boxes
+
+
 def _build(knowledge: Knowledge) -> BoxSet:
     if isinstance(knowledge, TableKnowledge):
-        from pandora_train.box.table import table_boxes
-
         return table_boxes(knowledge)
     if isinstance(knowledge, DatabaseKnowledge):
-        from pandora_train.box.database import database_boxes
-
         return database_boxes(knowledge)
-    from pandora_train.box.graph import graph_boxes
-
     return graph_boxes(knowledge)
-
-
-def _stamp(knowledge: Knowledge) -> tuple[int, int]:
-    """Time and size of the file behind a table or database, so that a changed file is read again."""
-    if isinstance(knowledge, GraphKnowledge) or not Path(knowledge.path).is_file():
-        return 0, 0
-    status = Path(knowledge.path).stat()
-    return status.st_mtime_ns, status.st_size

@@ -21,8 +21,9 @@ import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
 from pandora_train.box.table import column_names
-from pandora_train.errors import UserError, did_you_mean
+from pandora_train.errors import ReadingError, UserError, did_you_mean
 from pandora_train.records import DatabaseKnowledge
+from pandora_train.sources.reading import readable
 from pandora_train.sources.spider import spider_schemas
 
 _EXACT = 2**53  # integers beyond this are not exact as float64
@@ -31,30 +32,27 @@ _EXACT = 2**53  # integers beyond this are not exact as float64
 def database_boxes(knowledge: DatabaseKnowledge) -> BoxSet:
     """Read all tables of a SQLite file, which is opened read-only.
 
-    Raises :class:`UserError` when the file is missing or no database, or its ``db_id`` is not in
-    ``schema_path``.
+    Raises :class:`ReadingError` when the file is missing, damaged or no database.
     """
     path = Path(knowledge.path)
     notes: list[str] = []
-    try:
-        with closing(connect(path)) as con:
-            tables = _names(con, "table")
-            boxes = _boxes(con, tables, notes)
-            declared = [k for t in tables for k in _declared_keys(con, t)]
-            views = _names(con, "view")
-    except sqlite3.Error as e:
-        raise UserError(f"{path} cannot be read as a SQLite database: {e}") from None
+    with readable(knowledge.path), closing(connect(path)) as con:
+        tables = _names(con, "table")
+        boxes = _boxes(con, tables, notes)
+        declared = [k for t in tables for k in _declared_keys(con, t)]
+        views = _names(con, "view")
     if views:
         notes.append(f"views are left out: {', '.join(views)}")
     if knowledge.schema_path:
-        declared = _spider_keys(Path(knowledge.schema_path), knowledge.db_id)
+        with readable(knowledge.schema_path):
+            declared = _spider_keys(Path(knowledge.schema_path), knowledge.db_id)
     return BoxSet(tuple(boxes), tuple(_resolve(declared, boxes)), tuple(notes))
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """A read-only connection. ``immutable`` also where the folder is not writable, so that no journal is."""
     if not path.is_file():
-        raise UserError(f"no database file {path}")
+        raise ReadingError(f"no database file {path}")
     uri = path.absolute().as_uri()
     con = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:

@@ -16,8 +16,8 @@ import httpx
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from pandora_train.box.rdf import FREEBASE, LABELS, RDF_TYPE, TYPES, Term, Terms, graph_of_terms
-from pandora_train.box.store import Graph
-from pandora_train.errors import MachineryError, UserError
+from pandora_train.box.triples import Graph
+from pandora_train.errors import MachineryError, ReadingError, first_line
 from pandora_train.records import GraphKnowledge
 
 _MID = re.compile(r"[mg]\.[0-9a-z_]+")
@@ -41,11 +41,12 @@ class Endpoint:
     """Triples of one neighbourhood, at most."""
     client: httpx.Client = field(default_factory=lambda: httpx.Client(follow_redirects=True), compare=False)
 
-    def select(self, query: str) -> list[dict[str, Term]]:
-        """Solutions of a SELECT query.
+    def select(self, query: str, names: Sequence[str] = ()) -> list[dict[str, Term]]:
+        """Solutions of a SELECT query, each of which binds ``names``.
 
-        Raises :class:`UserError` when the endpoint refuses the query and :class:`MachineryError` when it
-        stays out of reach, overloaded or silent after ``tries``.
+        Raises :class:`ReadingError` when the endpoint refuses this query (HTTP 400) and
+        :class:`MachineryError` when it stays out of reach, overloaded, silent or without a SPARQL answer
+        after ``tries``: another status, HTML or half a body say nothing about the question.
         """
         problem = ""
         for attempt in range(self.tries):
@@ -54,13 +55,16 @@ class Endpoint:
             try:
                 answer = self.client.post(self.url, data={"query": query}, timeout=self.timeout,
                                           headers={"Accept": "application/sparql-results+json"})
-            except httpx.TransportError as e:
-                problem = f"{type(e).__name__} {e}".strip()
-                continue
-            if answer.status_code in (408, 429) or answer.status_code >= 500:
+                if answer.status_code == 400:
+                    text = " ".join(answer.text.split())[:200]
+                    raise ReadingError(f"SPARQL endpoint {self.url} refused the query (HTTP 400): {text}")
+                if answer.status_code == 200:
+                    return _solutions(answer, names)
                 problem = f"HTTP {answer.status_code}"
-                continue
-            return _solutions(self.url, answer)
+            except (httpx.HTTPError, httpx.InvalidURL) as e:
+                problem = f"{type(e).__name__} {first_line(e)}"
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                problem = "no answer in SPARQL JSON: is it a SPARQL endpoint?"
         raise MachineryError(f"SPARQL endpoint {self.url}: {problem}, {self.tries} tries")
 
     def pages(self, pattern: str, names: str) -> Iterator[dict[str, Term]]:
@@ -68,33 +72,36 @@ class Endpoint:
         offset = 0
         while True:
             rows = self.select(f"SELECT {names} WHERE {{ {pattern} }} ORDER BY {names} "
-                               f"LIMIT {self.page} OFFSET {offset}")
+                               f"LIMIT {self.page} OFFSET {offset}", re.findall(r"\w+", names))
             yield from rows
             if len(rows) < self.page:
                 return
             offset += self.page
 
 
-def _solutions(url: str, answer: httpx.Response) -> list[dict[str, Term]]:
-    if answer.status_code >= 400:
-        text = " ".join(answer.text.split())[:200]
-        raise MachineryError(f"SPARQL endpoint {url} refused the query (HTTP {answer.status_code}): {text}")
+def _solutions(answer: httpx.Response, names: Sequence[str]) -> list[dict[str, Term]]:
+    """The bindings as terms; a body of another shape raises what Python does."""
+    bindings = [{name: (cell["type"], cell["value"], cell) for name, cell in row.items()}
+                for row in answer.json()["results"]["bindings"]]
+    if not all(name in row for row in bindings for name in names):
+        raise KeyError(names)
+    return [{name: _term(*cell) for name, cell in row.items()} for row in bindings]
+
+
+def _term(kind: str, value: str, cell: dict[str, Any]) -> Term:
+    """One term. Raises :class:`ReadingError` for an ill-formed one (an IRI with a space, say): asking again
+    would not mend the store's data."""
     try:
-        bindings = answer.json()["results"]["bindings"]
-        return [{name: _term(cell) for name, cell in row.items()} for row in bindings]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise MachineryError(f"{url} does not answer in SPARQL JSON: is it a SPARQL endpoint?") from None
-
-
-def _term(cell: dict[str, Any]) -> Term:
-    if cell["type"] == "uri":
-        return NamedNode(cell["value"])
-    if cell["type"] == "bnode":
-        return BlankNode(cell["value"])
-    if language := cell.get("xml:lang"):
-        return Literal(cell["value"], language=language)
-    datatype = cell.get("datatype")
-    return Literal(cell["value"], datatype=NamedNode(datatype) if datatype else None)
+        if kind == "uri":
+            return NamedNode(value)
+        if kind == "bnode":
+            return BlankNode(value)
+        if language := cell.get("xml:lang"):
+            return Literal(value, language=language)
+        datatype = cell.get("datatype")
+        return Literal(value, datatype=NamedNode(datatype) if datatype else None)
+    except ValueError as e:
+        raise ReadingError(f"the SPARQL endpoint's data hold an ill-formed term {value!r}: {e}") from None
 
 
 def endpoint_graph(knowledge: GraphKnowledge, endpoint: Endpoint | None = None) -> Graph:
@@ -150,7 +157,7 @@ class _Walk:
     def _wanted(self) -> str:
         iris = [_iri(r) for r in self.relations or ()]
         if not all(iris):
-            raise UserError("relations over a SPARQL endpoint must be IRIs or Freebase names")
+            raise ReadingError("relations over a SPARQL endpoint must be IRIs or Freebase names")
         return ", ".join(f"<{i}>" for i in [*iris, *sorted(TYPES)])
 
 

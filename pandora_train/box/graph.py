@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
-from pandora_train.box.store import Graph, Ints, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph, Ints
 from pandora_train.records import GraphKnowledge
 
 ROWS_PER_TRIPLE = 2

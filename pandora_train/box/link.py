@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from pandora_train.box.store import Graph
+from pandora_train.box.triples import Graph
 
 LONGEST = 8
 """Words of a mention, at most."""

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, parse
 
-from pandora_train.box.store import Graph, Ontology, build
-from pandora_train.errors import UserError, first_line
+from pandora_train.box.triples import Graph, Ontology, build
+from pandora_train.errors import ReadingError, first_line
 
 Term = NamedNode | BlankNode | Literal
 Terms = tuple[NamedNode | BlankNode, NamedNode, Term]
@@ -42,12 +42,12 @@ TYPE_FIELD = "type"
 def rdf_file(path: Path) -> Graph:
     """Read a Turtle, N-Triples, RDF/XML, TriG or N-Quads file; named graphs are read as one.
 
-    Raises :class:`UserError` with the parser's message when it is not well-formed.
+    Raises :class:`ReadingError` with the parser's message when it is not well-formed.
     """
     try:
         return graph_of_terms((q.subject, q.predicate, q.object) for q in parse(path=str(path)))
     except (SyntaxError, ValueError, OSError) as e:
-        raise UserError(f"{path}: {first_line(e)}") from None
+        raise ReadingError(f"{path}: {first_line(e)}") from None
 
 
 @dataclass

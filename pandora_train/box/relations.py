@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pandora_train.box.store import Graph, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph
 from pandora_train.errors import UserError, first_line
 from pandora_train.records import GraphKnowledge
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet, identifier
-from pandora_train.errors import UserError
+from pandora_train.errors import ReadingError
 from pandora_train.records import TableKnowledge
 from pandora_train.sources import reading
 from pandora_train.sources.wikitq import unescape
@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def table_boxes(knowledge: TableKnowledge) -> BoxSet:
-    """Read one table. Raises :class:`UserError` for a missing, empty or non-UTF-8 file, with the line."""
+    """Read one table. Raises :class:`ReadingError` for a missing, empty or non-UTF-8 file, with the line."""
     path = Path(knowledge.path)
     lines = _rows(path, knowledge.dialect)
     header = next(lines, None)
     if header is None:
-        raise UserError(f"{path} is empty: a table needs a header line")
+        raise ReadingError(f"{path} is empty: a table needs a header line")
     rows = list(lines)
     notes: list[str] = []
     width = max(len(header), *(_used(r) for r in rows)) if rows else len(header)
@@ -102,7 +102,8 @@ def _used(row: list[str]) -> int:
 
 
 def _rows(path: Path, dialect: str) -> Iterator[list[str]]:
-    text = reading.text(path).replace("\r\n", "\n").replace("\r", "\n")
+    with reading.readable(str(path)):
+        text = reading.text(path).replace("\r\n", "\n").replace("\r", "\n")
     if dialect == "wikitq" and path.suffix == ".tsv":
         return ([unescape(c) for c in line.split("\t")] for line in text.split("\n") if line)
     if dialect == "wikitq":
@@ -123,7 +124,7 @@ def _parse(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
             if row:  # csv gives [] for a blank line
                 yield row
     except csv.Error as e:
-        raise UserError(f"{path}, row {done + 1}: {e}; is the quoting of this file right?") from None
+        raise ReadingError(f"{path}, row {done + 1}: {e}; is the quoting of this file right?") from None
 
 
 def _delimiter(path: Path, text: str) -> str:

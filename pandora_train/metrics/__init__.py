@@ -33,8 +33,8 @@ def needs_gold_rows(example: Example) -> bool:
 def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells | None:
     """Run the gold SQL on the example's database; ``None`` where right isn't decided by SQL.
 
-    Raises :class:`GoldError` when there is no database, or the SQL fails or takes longer than ``timeout``
-    seconds: the example is unusable and belongs on the list of those.
+    Raises :class:`GoldError` when it isn't asked over a database, or the SQL fails or takes longer than
+    ``timeout`` seconds, :class:`ReadingError` when the database's file is not there.
     """
     if not needs_gold_rows(example):
         return None

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pandora_train.errors import MachineryError, UserError
+from pandora_train.errors import MachineryError, ReadingError
 
 Cell = int | float | str | bytes | None
 Cells = list[tuple[Cell, ...]]
@@ -88,11 +88,11 @@ class SqlPool:
         """Run one statement on one SQLite file, or with a ``seed`` on a copy with its rows shuffled.
 
         ``timeout`` in seconds from when a process is free, kept by killing it. A statement that ends its
-        process is an error of the statement. Raises :class:`UserError` when there is no such file,
+        process is an error of the statement. Raises :class:`ReadingError` when there is no such file,
         :class:`MachineryError` when no process can be had.
         """
         if not Path(db).is_file():
-            raise UserError(f"no database {db}: check the data folder")
+            raise ReadingError(f"no database {db}: check the data folder")
         request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows, "seed": seed}).encode() + b"\n"
         with self._free:
             return self._ask(request, timeout)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pandora_train.errors import UserError, did_you_mean
+from pandora_train.errors import MachineryError, ReadingError, UserError, did_you_mean, first_line
 from pandora_train.records import Example
 
 
@@ -48,6 +51,24 @@ def first_file(root: Path, names: list[str]) -> Path:
         if (root / name).is_file():
             return root / name
     raise MissingFile(f"{root} has no {' or '.join(names)}; `pandora data` tells where the original is")
+
+
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+
+
+def stamp(path: str | Path) -> Stamp:
+    """What makes a file the same: name, inode, size and times. Whatever is remembered of a file's content
+    is remembered under its stamp.
+
+    A folder's is that of the files in it; a database's write-ahead log counts with it. Empty for what is
+    no path.
+    """
+    place = os.path.expanduser(path)
+    names = [place, f"{place}-wal"]
+    if os.path.isdir(place):
+        names = [os.path.join(place, name) for name in sorted(os.listdir(place))]
+    states = [(name, os.stat(name)) for name in names if os.path.isfile(name)]
+    return tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in states)
 
 
 def text(path: Path) -> str:
@@ -103,6 +124,26 @@ def entry(path: Path, number: int) -> Iterator[None]:
         problem = " ".join(str(e).split())[:160]
         message = f"{path}, entry {number}: not in the expected form ({type(e).__name__}: {problem})"
         raise UserError(message) from None
+
+
+@contextmanager
+def readable(source: str) -> Iterator[None]:
+    """What goes wrong inside because ``source`` can't be read becomes one :class:`ReadingError`.
+
+    A database that another program holds locked is no fault of its data: :class:`MachineryError`.
+    """
+    try:
+        yield
+    except ReadingError:
+        raise
+    except UserError as e:
+        raise ReadingError(first_line(e)) from None
+    except sqlite3.Error as e:
+        if getattr(e, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise MachineryError(f"{source} is locked by another program") from None
+        raise ReadingError(f"{source} cannot be read as a SQLite database: {first_line(e)}") from None
+    except (OSError, SyntaxError, ValueError, OverflowError, csv.Error) as e:
+        raise ReadingError(f"{source} cannot be read: {first_line(e)}") from None
 
 
 def numbered(ids: dict[str, int], base: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import pandora_train.box as room
 from pandora_train.box import boxes_for
-from pandora_train.errors import UserError
+from pandora_train.errors import ReadingError
 from pandora_train.records import GraphKnowledge, TableKnowledge
 
 
@@ -56,7 +56,7 @@ def test_only_the_last_sets_are_kept(tmp_path: Path) -> None:
 
 def test_a_failure_is_not_remembered(tmp_path: Path) -> None:
     knowledge = TableKnowledge(path=str(tmp_path / "late.csv"))
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(ReadingError, match="cannot read"):
         boxes_for(knowledge)
     table(tmp_path / "late.csv")
     assert boxes_for(knowledge).boxes[0].frame["a"].tolist() == [1]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pandora_train.box.box import BoxSet, ForeignKey
 from pandora_train.box.database import column, database_boxes, quoted
-from pandora_train.errors import UserError
+from pandora_train.errors import ReadingError
 from pandora_train.records import DatabaseKnowledge
 
 
@@ -100,7 +100,7 @@ def test_foreign_keys_of_spiders_tables_json(tmp_path: Path) -> None:
         path=str(tmp_path / "d.sqlite"), db_id="d", schema_path=str(tmp_path / "tables.json")
     )
     assert database_boxes(knowledge).foreign_keys == (ForeignKey("sale", "shop_id", "Shop", "Shop_ID"),)
-    with pytest.raises(UserError, match=r"database 'dd' is not in .*tables\.json \(did you mean 'd'"):
+    with pytest.raises(ReadingError, match=r"database 'dd' is not in .*tables\.json \(did you mean 'd'"):
         database_boxes(knowledge.model_copy(update={"db_id": "dd"}))
 
 
@@ -130,10 +130,10 @@ def test_reading_writes_nothing_and_works_in_a_read_only_folder(tmp_path: Path) 
 
 
 def test_missing_and_foreign_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no database file"):
+    with pytest.raises(ReadingError, match="no database file"):
         database_boxes(DatabaseKnowledge(path=str(tmp_path / "gone.sqlite"), db_id="d"))
     (tmp_path / "x.sqlite").write_text("this is not a database, but long enough to be looked at by SQLite" * 20)
-    with pytest.raises(UserError, match=r"x\.sqlite cannot be read as a SQLite database: file is not a database"):
+    with pytest.raises(ReadingError, match=r"x\.sqlite cannot be read as a SQLite database: file is not a database"):
         database_boxes(DatabaseKnowledge(path=str(tmp_path / "x.sqlite"), db_id="d"))
 
 

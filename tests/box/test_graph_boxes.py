@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pandora_train.box import boxes_for
 from pandora_train.box.graph import ROWS_PER_TRIPLE, boxes_of
-from pandora_train.box.store import Graph, Ontology, build, open_graph
-from pandora_train.errors import UserError
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph, Ontology, build
+from pandora_train.errors import ReadingError
 from pandora_train.records import GraphKnowledge
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample" / "graph"
@@ -184,14 +185,25 @@ def test_layers_and_nodes_named_null(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     for store, problem in [(tmp_path / "none.nt", "no graph store"), (tmp_path, "no triples.tsv")]:
-        with pytest.raises(UserError, match=problem):
+        with pytest.raises(ReadingError, match=problem):
             open_graph(GraphKnowledge(store=str(store)))
     (tmp_path / "bad.ttl").write_text(":a :b")
-    with pytest.raises(UserError, match=r"bad\.ttl"):
+    with pytest.raises(ReadingError, match=r"bad\.ttl"):
         open_graph(GraphKnowledge(store=str(tmp_path / "bad.ttl")))
-    (tmp_path / "bad.txt").write_text("only\ttwo\n")
-    with pytest.raises(UserError, match="head, relation and tail"):
-        open_graph(GraphKnowledge(store=str(tmp_path / "bad.txt")))
+    for lines in ("only\ttwo\n", "a\tb\tc\td\n", "a\tb\t\n", "a\tb\tc\nd\te\n"):
+        (tmp_path / "bad.txt").write_text(lines)
+        with pytest.raises(ReadingError, match="head, relation, tail, separated by tabs"):
+            open_graph(GraphKnowledge(store=str(tmp_path / "bad.txt")))
+
+
+def test_a_fragment_without_its_columns_is_told(tmp_path: Path) -> None:
+    knowledge = fragment(tmp_path, "null\tx.t.p\tNA\taog\n")
+    for name, problem in [("relation_roles.tsv", "relation, domain, range, reverse"), ("names.tsv", "id, name"),
+                          ("triples.tsv", "head, relation, tail")]:
+        (tmp_path / name).write_text("one\ttwo\tthree\nx\ty\tz\n")
+        with pytest.raises(ReadingError, match=f"every line must hold {problem}"):
+            boxes_for(knowledge)
+        (tmp_path / name).unlink()
 
 
 def test_rdf_names_types_and_languages(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pandora_train.box.link import link, topics_of
 from pandora_train.box.relations import RelationFilter, relation_lists, relation_text
-from pandora_train.box.store import Graph, Ontology, build
+from pandora_train.box.triples import Graph, Ontology, build
 from pandora_train.errors import UserError
 from pandora_train.records import GraphKnowledge
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pandora_train.box.box import BoxSet
 from pandora_train.box.table import column_names, table_boxes, typed
-from pandora_train.errors import UserError
+from pandora_train.errors import ReadingError
 from pandora_train.records import TableKnowledge
 
 
@@ -125,12 +125,12 @@ def test_a_header_alone_is_an_empty_table(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"t\.csv is empty"):
+    with pytest.raises(ReadingError, match=r"t\.csv is empty"):
         boxes(tmp_path / "t.csv", "")
-    with pytest.raises(UserError, match=r"cannot read .*gone\.csv"):
+    with pytest.raises(ReadingError, match=r"cannot read .*gone\.csv"):
         table_boxes(TableKnowledge(path=str(tmp_path / "gone.csv")))
     (tmp_path / "l.csv").write_bytes("a\nf\u00fcnf\n".encode("latin1"))
-    with pytest.raises(UserError, match=r"l\.csv, line 2: not UTF-8"):
+    with pytest.raises(ReadingError, match=r"l\.csv, line 2: not UTF-8"):
         table_boxes(TableKnowledge(path=str(tmp_path / "l.csv")))
-    with pytest.raises(UserError, match=r"big\.csv, row 2: field larger than"):
+    with pytest.raises(ReadingError, match=r"big\.csv, row 2: field larger than"):
         boxes(tmp_path / "big.csv", 'a\n"' + "x" * 200_000 + '"\n')

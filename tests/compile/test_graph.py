@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pandora_train.box.graph import boxes_of
-from pandora_train.box.store import Graph, Ontology, build
+from pandora_train.box.triples import Graph, Ontology, build
 from pandora_train.compile import Compiled, Unsupported
 from pandora_train.compile.graph.path import compile_path
 from pandora_train.compile.graph.sexpr import compile_sexpr

@@ -7,7 +7,8 @@ import re
 import numpy as np
 
 from pandora_train.box.box import BoxSet
-from pandora_train.box.store import Graph, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile.graph.sets import NodeSet, SetWriter
 from pandora_train.compile.writer import Compiled, Unsupported
 from pandora_train.records import GraphKnowledge

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pandora_train.box.box import Box, BoxSet
-from pandora_train.box.store import Graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile.writer import Compiled, Unsupported, Writer
 
 

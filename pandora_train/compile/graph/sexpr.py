@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from pandora_train.box.box import BoxSet
-from pandora_train.box.store import Graph, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile.graph.sets import NodeSet, Pick, SetWriter
 from pandora_train.compile.writer import Compiled, Unsupported
 from pandora_train.records import GraphKnowledge

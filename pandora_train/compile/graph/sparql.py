@@ -10,7 +10,8 @@ from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 
 from pandora_train.box.box import BoxSet
-from pandora_train.box.store import Graph, open_graph
+from pandora_train.box.store import open_graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile.graph.frames import compile_frames
 from pandora_train.compile.graph.sets import SetWriter
 from pandora_train.compile.graph.tree import NotATree, compile_tree

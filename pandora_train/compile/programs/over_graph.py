@@ -7,7 +7,7 @@ node's name or an earlier output. Sets intersect, and are counted.
 from __future__ import annotations
 
 from pandora_train.box.box import BoxSet
-from pandora_train.box.store import Graph
+from pandora_train.box.triples import Graph
 from pandora_train.compile.graph.sexpr import compile_sexpr
 from pandora_train.compile.programs.language import StepQuery, parse_program, reference
 from pandora_train.compile.writer import Compiled, Unsupported
