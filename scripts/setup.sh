@@ -3,11 +3,12 @@
 #   scripts/setup.sh              to use it
 #   scripts/setup.sh --dev        also what lint, types and tests need
 #   scripts/setup.sh --no-serve   without vLLM (no local server)
-#   scripts/setup.sh --unlocked   the newest versions pyproject.toml allows, not those of scripts/locks
+#   scripts/setup.sh --unlocked   not the versions of scripts/locks: what pip resolves (in a new .venv, the newest)
 # PYTHON names the interpreter (3.11 or newer). pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL,
 # PIP_FIND_LINKS) hold; put PyTorch's CPU index there to get its small CPU build instead of the CUDA one.
 # The locks hold without a GPU only: vLLM for GPUs pins a torch and companions of its own, so there pip resolves
-# within pyproject.toml. scripts/lock.sh writes the locks anew.
+# within pyproject.toml. Where a locked version has no build for a machine or a Python, --unlocked helps.
+# scripts/lock.sh writes the locks anew.
 # System packages on a bare Debian or Ubuntu: python3-venv, and libnuma1 for vLLM on a CPU. A compiler is not
 # needed (vLLM runs uncompiled on a CPU). About 4 GB of disk, six minutes on two cores.
 set -euo pipefail
