@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -31,6 +32,19 @@ class MachineryError(Exception):
     Retried where it happens; if it persists the sample stays unfinished and is taken up again by the
     next run. It is never scored as a wrong answer.
     """
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Whatever fails inside is a :class:`ReadingError` about ``what``, unless the machinery failed."""
+    try:
+        yield
+    except (MachineryError, ReadingError):
+        raise
+    except UserError as e:
+        raise ReadingError(str(e)) from None
+    except Exception as e:  # readers and builders stumble over strange sources in many ways
+        raise ReadingError(f"{what} cannot be read ({type(e).__name__}: {first_line(e)})") from e
 
 
 def first_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from pandora_train.box.relations import RelationFilter, relation_lists
 from pandora_train.box.store import open_graph
 from pandora_train.config import Config
 from pandora_train.encoder import Encoder
+from pandora_train.errors import reading
 from pandora_train.records import Example
 
 
@@ -37,9 +38,10 @@ class Grounder:
         knowledge = example.knowledge
         if knowledge.kind != "graph":
             return example
+        with reading(knowledge.store):
+            graph = open_graph(knowledge)
         if not knowledge.topics:
-            topics = topics_of(example.question, open_graph(knowledge))
-            knowledge = knowledge.model_copy(update={"topics": topics})
+            knowledge = knowledge.model_copy(update={"topics": topics_of(example.question, graph)})
         if example.id in self._lists:
             knowledge = knowledge.model_copy(update={"relations": self._lists[example.id]})
         if self._filter is not None:

@@ -67,6 +67,8 @@ def _records(file: Path) -> Iterator[Any]:
             at += BLOCK - at % BLOCK
             continue
         _, size, kind = struct.unpack("<IHB", data[at : at + HEADER])
+        if at + HEADER + size > len(data):
+            return  # W&B is still writing this piece
         parts += data[at + HEADER : at + HEADER + size]
         at += HEADER + size
         if kind in (1, 4):  # full, last

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
 from pandora_train.box.schema import Schema, schema_of, schema_text
+from pandora_train.errors import reading
 from pandora_train.records import DatabaseKnowledge, GraphKnowledge, Knowledge, TableKnowledge
 
 __all__ = ["Box", "BoxSet", "ForeignKey", "Schema", "boxes_for", "identifier", "schema_of", "schema_text"]
@@ -23,7 +24,8 @@ def boxes_for(knowledge: Knowledge) -> BoxSet:
 
     The last ``KEPT`` sets are remembered: equal knowledge over an unchanged file gives the identical object,
     from any thread, built once. Its frames are shared, so nobody may write to them. Raises
-    :class:`~pandora_train.errors.UserError` for files that are missing or cannot be read.
+    :class:`~pandora_train.errors.ReadingError` for what is missing or cannot be read, whatever the reader
+    stumbled over, and :class:`~pandora_train.errors.MachineryError` for an endpoint that is away.
     """
     key = (knowledge, _stamp(knowledge))
     with _lock:
@@ -37,7 +39,8 @@ def boxes_for(knowledge: Knowledge) -> BoxSet:
                 return _cache[key]
         boxes: BoxSet | None = None
         try:
-            boxes = _build(knowledge)
+            with reading(knowledge.store if knowledge.kind == "graph" else knowledge.path):
+                boxes = _build(knowledge)
             return boxes
         finally:
             with _lock:

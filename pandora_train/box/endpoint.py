@@ -78,12 +78,12 @@ class Endpoint:
 def _solutions(url: str, answer: httpx.Response) -> list[dict[str, Term]]:
     if answer.status_code >= 400:
         text = " ".join(answer.text.split())[:200]
-        raise UserError(f"SPARQL endpoint {url} refused the query (HTTP {answer.status_code}): {text}")
+        raise MachineryError(f"SPARQL endpoint {url} refused the query (HTTP {answer.status_code}): {text}")
     try:
         bindings = answer.json()["results"]["bindings"]
         return [{name: _term(cell) for name, cell in row.items()} for row in bindings]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{url} does not answer in SPARQL JSON: is it a SPARQL endpoint?") from None
+        raise MachineryError(f"{url} does not answer in SPARQL JSON: is it a SPARQL endpoint?") from None
 
 
 def _term(cell: dict[str, Any]) -> Term:

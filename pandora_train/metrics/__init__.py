@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pandora_train.errors import UserError
+from pandora_train.errors import GoldError
 from pandora_train.metrics import sets, spider, ties, wikitq
 from pandora_train.metrics.spider import as_text
 from pandora_train.metrics.sqlrun import POOL, Cells
@@ -33,28 +33,28 @@ def needs_gold_rows(example: Example) -> bool:
 def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells | None:
     """Run the gold SQL on the example's database; ``None`` where right isn't decided by SQL.
 
-    Raises :class:`UserError` when there is no database, or the SQL fails or takes longer than ``timeout``
+    Raises :class:`GoldError` when there is no database, or the SQL fails or takes longer than ``timeout``
     seconds: the example is unusable and belongs on the list of those.
     """
     if not needs_gold_rows(example):
         return None
     result = POOL.run(database(example), spider.prepare_sql(example.gold.program), timeout)
     if result.rows is None:
-        raise UserError(f"{example.id}: the gold SQL gives no result ({result.error})")
+        raise GoldError(f"the gold SQL gives no result ({result.error})")
     return result.rows
 
 
 def database(example: Example) -> str:
     """Path of the SQLite file that the gold SQL runs on."""
     if example.knowledge.kind != "database":
-        raise UserError(f"{example.id}: gold SQL without a database")
+        raise GoldError("gold SQL without a database")
     return example.knowledge.path
 
 
 def score(example: Example, rows: Sequence[Row] | None, gold_rows: Cells | None = None) -> dict[str, float]:
     """Every metric of the example's benchmark for the answer ``rows`` (``None``: no answer, 0 everywhere).
 
-    ``gold_rows`` spares running the gold SQL again. Raises :class:`UserError` for an example without gold.
+    ``gold_rows`` spares running the gold SQL again. Raises :class:`GoldError` for an example without gold.
     """
     metric = METRICS["spider"] if needs_gold_rows(example) else METRICS[example.benchmark]
     values = metric(example, rows if rows is not None else (), gold_rows)
@@ -124,7 +124,7 @@ def _pathquestion(example: Example, rows: Sequence[Row], gold: Cells | None) -> 
 
 def _answers(example: Example) -> tuple[str, ...]:
     if example.gold.answers is None:
-        raise UserError(f"{example.id} has no gold answers to score against")
+        raise GoldError("it has no gold answers to score against")
     return example.gold.answers
 
 

@@ -15,7 +15,7 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, Store
 from pandora_train.box import boxes_for
 from pandora_train.box.endpoint import Endpoint, endpoint_graph
 from pandora_train.box.graph import boxes_of, graph_boxes
-from pandora_train.errors import MachineryError, UserError
+from pandora_train.errors import MachineryError
 from pandora_train.records import GraphKnowledge
 
 TURTLE = """
@@ -135,11 +135,11 @@ def test_a_silent_endpoint_times_out() -> None:
         Endpoint("http://127.0.0.1/sparql", tries=2, pause=0.0, client=client).select("SELECT * {}")
 
 
-def test_a_refused_query_and_a_wrong_page_are_told_to_the_user() -> None:
-    with serving() as server, pytest.raises(UserError, match="HTTP 400"):
+def test_a_refused_query_and_a_wrong_page_leave_the_question_unfinished() -> None:
+    with serving() as server, pytest.raises(MachineryError, match="HTTP 400"):
         Endpoint(server.url).select("SELECT nonsense")
     client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, text="<html>")))
-    with pytest.raises(UserError, match="is it a SPARQL endpoint"):
+    with pytest.raises(MachineryError, match="is it a SPARQL endpoint"):
         Endpoint("http://127.0.0.1/", client=client).select("SELECT * {}")
 
 

@@ -32,7 +32,7 @@ def error(message: str, code: str | None = None, param: str | None = None) -> di
 
 
 def ask(url: str, question: str = "How many singers?", **fields: Any) -> Reply:
-    config = LLMConfig(model="m", base_url=url, **{"retries": 1, "pause": 0.001} | fields)
+    config = LLMConfig(cache=False, model="m", base_url=url, **{"retries": 1, "pause": 0.001} | fields)
     return open_llm(config).chat([{"role": "user", "content": question}])
 
 
@@ -156,7 +156,7 @@ def test_a_server_that_wants_max_completion_tokens_is_asked_so_from_then_on(serv
         return 400, error("Unsupported parameter: 'max_tokens'", "unsupported_parameter", "max_tokens")
 
     server = serve(answer)
-    llm = open_llm(LLMConfig(model="m", base_url=server.base_url, retries=0))
+    llm = open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, retries=0))
     with ThreadPoolExecutor(2) as pool:
         assert [r.text for r in pool.map(llm.chat, [ASK, ASK])] == ["two", "two"]
     assert llm.chat(ASK).text == "two"
@@ -193,8 +193,8 @@ def test_whatever_a_server_answers_ends_in_a_reply_or_an_error_of_ours(always: A
 
 def test_tokens_are_exact_with_a_tokenizer_else_an_upper_estimate(serve: Callable[..., Any], tiny_model: Any) -> None:
     server = serve(lambda request: (200, completion()))
-    exact = open_llm(LLMConfig(model="m", base_url=server.base_url, tokenizer=str(tiny_model)))
+    exact = open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, tokenizer=str(tiny_model)))
     rendered = "<|im_start|>user\nHow many singers?<|im_end|>\n<|im_start|>assistant\n"
     # one token a byte, one for each of the three marks
     assert exact.count_tokens(ASK) == len(rendered.replace("<|im_start|>", "#").replace("<|im_end|>", "#"))
-    assert open_llm(LLMConfig(model="m", base_url=server.base_url)).count_tokens(ASK) >= len("How many singers?") / 3
+    assert open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url)).count_tokens(ASK) >= len("How many singers?") / 3
