@@ -44,7 +44,7 @@ def wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     return lambda run: {f: _closed(f) for f in sorted((run / "wandb").glob("offline-run-*/run-*.wandb"))}
 
 
-def _closed(file: Path, seconds: float = 10) -> list[Any]:
+def _closed(file: Path, seconds: float = 60) -> list[Any]:
     """All records, once W&B's own process has written the last one."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

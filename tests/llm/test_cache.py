@@ -77,7 +77,7 @@ def test_a_disk_that_cannot_be_written_loses_no_reply(tmp_path: Path, blocked: s
 
 
 def test_equal_calls_at_the_same_time_are_made_once() -> None:
-    gate = threading.Barrier(2, timeout=5)
+    gate = threading.Barrier(2, timeout=60)
     asked: list[int] = []
 
     def answer(messages: list[Message], sample: int) -> str:
