@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from ..answer.templates import tokenizer_of
 from .line import Line, copy_line, finish
 from .server import FaultServer
-from .templates import tokenizer_of
 
 pytestmark = pytest.mark.slow
 KILLS = 10
