@@ -50,13 +50,14 @@ def open_encoder(name: str) -> SentenceEncoder:
 
 
 def _load(name: str) -> Any:
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # loading takes a second
     try:
         return SentenceTransformer(_path(name))  # on a GPU where there is one
-    except OSError:
+    except (OSError, ValueError, SafetensorError):  # not there; no model's folder; damaged weights
         raise UserError(f"no encoder {name}: give a folder, a hub name within reach, or {EMBEDDED}") from None
 
 

@@ -10,6 +10,7 @@ from pandora_train.box.store import open_graph
 from pandora_train.config import Config
 from pandora_train.encoder import Encoder
 from pandora_train.records import Example
+from pandora_train.sources.reading import readable
 
 
 class RelationsConfig(Config):
@@ -37,9 +38,10 @@ class Grounder:
         knowledge = example.knowledge
         if knowledge.kind != "graph":
             return example
+        with readable(knowledge.store):
+            graph = open_graph(knowledge)
         if not knowledge.topics:
-            topics = topics_of(example.question, open_graph(knowledge))
-            knowledge = knowledge.model_copy(update={"topics": topics})
+            knowledge = knowledge.model_copy(update={"topics": topics_of(example.question, graph)})
         if example.id in self._lists:
             knowledge = knowledge.model_copy(update={"relations": self._lists[example.id]})
         if self._filter is not None:

@@ -30,11 +30,11 @@ STAGES = {
 DEFAULT = 20
 """Columns of a default; a longer one follows the meaning."""
 
-Key = tuple[str, str, str]
+ConfigKey = tuple[str, str, str]
 """Dotted key, default as YAML writes it, meaning."""
 
 
-def stage_keys(stage: str) -> list[Key]:
+def stage_keys(stage: str) -> list[ConfigKey]:
     """All keys of ``stage``. Raises :class:`~pandora_train.errors.UserError` naming the stages."""
     pick("stage", stage, STAGES)
     module, name = STAGES[stage].split(":")
@@ -60,16 +60,18 @@ def print_keys(stage: str) -> None:
     Console().print(table)
 
 
-def _keys(kind: type[BaseModel], given: BaseModel | None, prefix: str) -> Iterator[Key]:
-    """Keys of ``kind``, nested ones under their parent; ``given`` is the parent's own default, if it has one."""
+def _keys(kind: type[BaseModel], given: BaseModel | None, prefix: str) -> Iterator[ConfigKey]:
+    """Keys of ``kind``, nested ones under their parent; ``given`` is the parent's own default, where it has
+    one."""
     for name, field in kind.model_fields.items():
         nested = models_in(field.annotation)
         value = getattr(given, name) if given is not None else _default(field)
-        parent = isinstance(value, BaseModel) or (nested and field.is_required())
-        yield prefix + name, _written(value, field) if not parent else "", _plain(field.description or "")
+        meaning = _plain(field.description or (nested[0].__doc__ if nested else "") or "")
+        parent = value if isinstance(value, BaseModel) else None
+        yield prefix + name, "" if parent else _written(value, field), meaning
         for model in nested:
             listed = "[]" if "list" in str(field.annotation) else ""
-            yield from _keys(model, value if isinstance(value, BaseModel) else None, f"{prefix}{name}{listed}.")
+            yield from _keys(model, parent, f"{prefix}{name}{listed}.")
 
 
 def _default(field: FieldInfo) -> Any:
@@ -80,10 +82,11 @@ def _written(value: Any, field: FieldInfo) -> str:
     """A default in one line, as a config file would write it."""
     if field.is_required() and value is None:
         return "(required)"
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n").removesuffix("\n...")
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=math.inf)
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _plain(text: str) -> str:
     """A docstring as running text without its markup."""
-    return re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", lambda m: (m[1] or m[2]).split(".")[-1] if m[1] else m[2],
-                  " ".join(text.split()))
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?([^`]*)`", r"\1", text)
+    return " ".join(text.replace("``", "").split())

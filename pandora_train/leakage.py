@@ -48,9 +48,13 @@ class Reserved:
 
 
 def program_id(example: Example) -> str:
-    """Content id of the label, white space and case aside; a database's own, a graph's whatever its topic."""
+    """Content id of the label, white space and case aside; a database's own, a logical form's whatever the
+    group; empty without a label.
+
+    A bare relation chain says nothing of where it starts: it belongs to its topic, where it is the answer.
+    """
     gold = example.gold
-    if not gold.program or gold.language == "path":  # a bare relation chain is no logical form of a question
+    if not gold.program:
         return ""
-    scope = example.group if gold.language in ("sql", "steps", "squall") else ""
+    scope = example.group if gold.language in ("sql", "steps", "squall", "path") else ""
     return content_id(gold.language, scope, " ".join(gold.program.lower().split()))

@@ -6,13 +6,13 @@ Matrix products in numpy are enough up to some 10^6 entries (``scripts/bench_mem
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +67,13 @@ class Retriever:
         """There must be at least one entry."""
         self.entries = list(entries)
         self.encoder = encoder
-        self._vectors = embedded([e.question for e in self.entries], encoder)
-        self._benchmarks = np.array([e.benchmark for e in self.entries])
+        # One vector a text: equal rows of one product may differ in the last bit, and ties would be lost.
+        texts = {text: n for n, text in enumerate(dict.fromkeys(e.question for e in self.entries))}
+        self._vectors = embedded(list(texts), encoder)
+        self._text = np.array([texts[e.question] for e in self.entries])
+        benchmarks = np.array([e.benchmark for e in self.entries])
+        self._foreign: dict[str, npt.NDArray[np.bool_]] = {
+            b: benchmarks != b for b in {e.benchmark for e in self.entries}}
         self._fields = np.array([len(e.boxes.places) for e in self.entries])
         self._rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for row, entry in enumerate(self.entries):
@@ -76,17 +81,17 @@ class Retriever:
                 self._rows[key].append(row)
 
     def nearest(self, queries: Sequence[Query], config: RetrievalConfig) -> list[list[Entry]]:
-        """The K nearest entries of each query, nearest first; equals in the order of the memory.
+        """The K nearest entries of each query, nearest first; equal questions in the order of the memory.
 
         Never the question itself, by id or by text, nor an entry with its label. Many queries at once share
         one pass over the memory.
         """
-        if config.k == 0:
+        if config.k == 0 or not queries:
             return [[] for _ in queries]
         if config.order == "random":
             scores = np.stack([_drawn(q.id, len(self.entries)) for q in queries])
         else:
-            scores = self.encoder([q.question for q in queries]) @ self._vectors.T
+            scores = (self.encoder([q.question for q in queries]) @ self._vectors.T)[:, self._text]
         return [[self.entries[row] for row in self._best(query, row_scores, config)]
                 for query, row_scores in zip(queries, scores, strict=True)]
 
@@ -99,7 +104,7 @@ class Retriever:
         for key in _keys(query.id, query.question, query.program_id):
             scores[self._rows.get(key, [])] = -np.inf
         if config.scope == "own":
-            scores[self._benchmarks != query.benchmark] = -np.inf
+            scores[self._foreign.get(query.benchmark, slice(None))] = -np.inf
         if config.longest:
             scores[self._fields > config.longest] = -np.inf
         if config.k < len(scores):
@@ -143,19 +148,18 @@ def open_retriever(config: RetrievalConfig, encoder: Encoder,
 def embedded(texts: Sequence[str], encoder: Encoder) -> Vectors:
     """[len(texts), d] unit vectors; those on disk under ``<home>/embeddings`` aren't computed again.
 
-    Kept by text, so that another choice of entries encodes only what is new. A cache that can't be read is
-    made anew; one that can't be written is a warning.
+    Kept by text, so that another choice of entries encodes only what is new. A cache that can't be read, or
+    of another width, is made anew; one that can't be written is a warning.
     """
-    file = home() / "embeddings" / f"{content_id(encoder.name)}.npz"
+    file = home() / "embeddings" / f"{content_id(encoder.name, _stamps(encoder.name))}.npz"
     keys = np.array([content_id(text, size=24).encode() for text in texts], dtype="S24")
     stored_keys, stored = _stored(file)
-    new = np.flatnonzero(~np.isin(keys, stored_keys))
+    new = _missing(keys, stored_keys)
     if len(new):
-        new = new[np.unique(keys[new], return_index=True)[1]]  # equal texts once
         vectors = encoder([texts[i] for i in new])
         if len(stored_keys) and stored.shape[1] != vectors.shape[1]:  # another model under the same name
-            file.unlink()
-            return embedded(texts, encoder)
+            stored_keys, new = stored_keys[:0], _missing(keys, stored_keys[:0])
+            vectors = encoder([texts[i] for i in new])
         stored = np.concatenate([stored, vectors]) if len(stored_keys) else vectors
         stored_keys = np.concatenate([stored_keys, keys[new]])
         _store(file, stored_keys, stored)
@@ -163,11 +167,24 @@ def embedded(texts: Sequence[str], encoder: Encoder) -> Vectors:
     return np.ascontiguousarray(stored[order[np.searchsorted(stored_keys, keys, sorter=order)]])
 
 
+def _missing(keys: npt.NDArray[np.bytes_], stored_keys: npt.NDArray[np.bytes_]) -> npt.NDArray[np.intp]:
+    """Where keys stand that aren't stored, equal ones once."""
+    first = np.unique(keys, return_index=True)[1]
+    return first[~np.isin(keys[first], stored_keys)]
+
+
+def _stamps(name: str) -> list[tuple[str, int, int]]:
+    """What tells an encoder's folder from another that takes its place; empty for names of a hub."""
+    files = sorted(p for p in Path(name).rglob("*") if p.is_file()) if Path(name).is_dir() else []
+    return [(p.relative_to(name).as_posix(), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+
+
 def _stored(file: Path) -> tuple[npt.NDArray[np.bytes_], Vectors]:
     try:
         with np.load(file) as data:
             keys, vectors = data["keys"], data["vectors"]
-        if len(keys) == len(vectors) and vectors.dtype == np.float32:
+        if keys.dtype == "S24" and vectors.dtype == np.float32 and vectors.ndim == 2 and (
+                len(keys) == len(vectors) and np.isfinite(vectors).all()):
             return keys, vectors
     except Exception:  # none yet, or damaged in one of many ways: it only saves time
         pass
@@ -175,8 +192,12 @@ def _stored(file: Path) -> tuple[npt.NDArray[np.bytes_], Vectors]:
 
 
 def _store(file: Path, keys: npt.NDArray[np.bytes_], vectors: Vectors) -> None:
-    """Replace the cache whole: of two processes the later one wins, and nothing is ever half-written."""
-    temporary = file.with_name(f".{file.stem}.{os.getpid()}.tmp.npz")
+    """Replace the cache whole, never half-written; what another process put there meanwhile stays in it."""
+    other_keys, other = _stored(file)
+    if other.shape[1] == vectors.shape[1]:
+        more = _missing(other_keys, keys)
+        keys, vectors = np.concatenate([keys, other_keys[more]]), np.concatenate([vectors, other[more]])
+    temporary = file.with_name(f".{file.stem}.{uuid4().hex}.tmp.npz")  # process ids repeat across containers
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(temporary, keys=keys, vectors=vectors)

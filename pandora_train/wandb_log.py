@@ -1,8 +1,8 @@
 """Weights & Biases, started in one place for evaluations and training.
 
 ``WANDB_PROJECT``, ``WANDB_ENTITY`` and ``WANDB_MODE`` decide where nothing else is said. The W&B run's id
-lies in the run folder: what is logged from the folder again continues that run, and another folder that happens
-to have the same path (a new container) begins its own.
+lies in the run folder: what is logged from the folder again continues that run, and another folder that
+happens to have the same path (a new container) begins its own.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ def start_wandb(folder: Path, name: str, mode: Literal["online", "offline"], con
     """
     import wandb
 
+    where: Any = mode if mode == "offline" else os.environ.get("WANDB_MODE") or mode
     quiet = wandb.Settings(silent=True, disable_git=True, save_code=False)
     try:
         return wandb.init(
-            project=project or os.environ.get("WANDB_PROJECT") or PROJECT, entity=entity, name=name,
-            mode=None if mode == "online" else mode, id=wandb_id(folder), resume="allow", dir=str(folder),
-            job_type=job, tags=list(tags), config=config, settings=quiet)
+            project=project or os.environ.get("WANDB_PROJECT") or PROJECT, name=name,
+            entity=entity or os.environ.get("WANDB_ENTITY"),
+            mode=where, id=wandb_id(folder), resume="allow", dir=str(folder), job_type=job, tags=list(tags),
+            config=config, settings=quiet)
     except wandb.Error as e:
         hint = "log in by `wandb login`, or set WANDB_MODE=offline"
         raise UserError(f"W&B: {first_line(e)} ({hint})") from None

@@ -72,7 +72,7 @@ def measure(count: int, questions: int, repeats: int) -> dict[str, float]:
         os.environ["PANDORA_HOME"] = home
         encoder = Drawn()
         retriever = Retriever([_entry(n) for n in range(count)], encoder)
-    queries = [Query(f"q{n}", f"which question {count + n}", "spider", f"label {n}")
+    queries = [Query(f"q{n}", f"which question {count + n}", "spider", f"program {n}")
                for n in range(questions)]
     vectors = encoder([e.question for e in retriever.entries])
     asked = encoder([q.question for q in queries])

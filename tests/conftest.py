@@ -44,7 +44,7 @@ def wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     return lambda run: {f: _closed(f) for f in sorted((run / "wandb").glob("offline-run-*/run-*.wandb"))}
 
 
-def _closed(file: Path, seconds: float = 10) -> list[Any]:
+def _closed(file: Path, seconds: float = 60) -> list[Any]:
     """All records, once W&B's own process has written the last one."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -67,6 +67,8 @@ def _records(file: Path) -> Iterator[Any]:
             at += BLOCK - at % BLOCK
             continue
         _, size, kind = struct.unpack("<IHB", data[at : at + HEADER])
+        if at + HEADER + size > len(data):
+            return  # W&B is still writing this piece
         parts += data[at + HEADER : at + HEADER + size]
         at += HEADER + size
         if kind in (1, 4):  # full, last

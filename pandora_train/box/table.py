@@ -22,9 +22,9 @@ from pandora_train.sources import reading
 from pandora_train.sources.wikitq import unescape
 
 Cell = str | None
-_INTEGER = re.compile(r"-?(0|[1-9]\d{0,18})")
-_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+")
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def table_boxes(knowledge: TableKnowledge) -> BoxSet:

@@ -36,11 +36,11 @@ class Agreement:
 
     def of(self, task: str = "") -> Counter[tuple[ErrorKind, ErrorKind]]:
         """(label, rule) counts of one task, or of all."""
-        found: Counter[tuple[ErrorKind, ErrorKind]] = Counter()
+        counts: Counter[tuple[ErrorKind, ErrorKind]] = Counter()
         for (name, label, rule), n in self.pairs.items():
             if task in ("", name):
-                found[label, rule] += n
-        return found
+                counts[label, rule] += n
+        return counts
 
     def row(self, task: str = "") -> tuple[int, int, int, float]:
         """Labels, those that rules decide, those decided as labelled, and Cohen's kappa over the decided."""
@@ -104,17 +104,17 @@ def kappa(pairs: Counter[tuple[ErrorKind, ErrorKind]]) -> float:
     return 1.0 if chance == 1 else (seen - chance) / (1 - chance)
 
 
-def table(found: Agreement) -> str:
+def table(result: Agreement) -> str:
     """Agreement by task, and the confusion of all labels, as markdown."""
     lines = ["| task | labels | decided by rules | as labelled | of decided | of all | kappa of decided |",
              "|---|" + "---:|" * 6]
-    for task in [*sorted({t for t, _, _ in found.pairs}), ""]:
-        total, decided, equal, k = found.row(task)
+    for task in [*sorted({t for t, _, _ in result.pairs}), ""]:
+        total, decided, equal, k = result.row(task)
         shares = " | ".join(f"{equal / n:.0%}" if n else "–" for n in (decided, total))
         lines.append(f"| {task or 'all'} | {total} | {decided} | {equal} | {shares} | {k:.2f} |")
     head = " | ".join(["by hand, by rule", *KINDS.values()])
     lines += ["", f"| {head} |", "|---|" + "---:|" * len(KINDS)]
-    pairs = found.of()
+    pairs = result.of()
     for label, name in KINDS.items():
         counts = [pairs[label, rule] for rule in KINDS]
         if any(counts):

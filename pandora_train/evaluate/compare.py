@@ -114,8 +114,8 @@ class Evaluated(Protocol):
 def compare_runs(a: Evaluated, b: Evaluated) -> Comparison:
     """Run ``b`` against run ``a``.
 
-    Raises :class:`UserError` where they asked different questions, one left questions unfinished that the other
-    finished, or texts or gold differ.
+    Raises :class:`UserError` where they asked different questions, one left questions unfinished that the
+    other finished, or texts or gold differ.
     """
     _refuse_unlike(a, b)
     by_id = {t.id: t for t in b.samples}
@@ -136,21 +136,26 @@ def _refuse_unlike(a: Evaluated, b: Evaluated) -> None:
     for run in (a, b):
         if not run.finished:
             raise UserError(f"{run.name} is not finished: go on with --resume, then compare")
-    finished_a, finished_b = ({t.id for t in run.samples} for run in (a, b))
-    asked_a, asked_b = finished_a | a.results.unfinished.keys(), finished_b | b.results.unfinished.keys()
-    for name, other, ids in ((a.name, b.name, asked_a - asked_b), (b.name, a.name, asked_b - asked_a)):
-        if ids:
-            raise UserError(f"the runs asked different questions: {len(ids)} of {name} are not in {other}, for "
-                            f"example {min(ids)}; compare runs over one question set")
-    for name, other, ids in ((a.name, b.name, finished_b - finished_a), (b.name, a.name, finished_a - finished_b)):
-        if ids:
-            raise UserError(f"{name} left {len(ids)} questions unfinished that {other} finished, for example "
-                            f"{min(ids)}: go on with --resume, then compare")
+    for here, there in ((a, b), (b, a)):
+        other = _asked(here) - _asked(there)
+        if other:
+            raise UserError(f"the runs asked different questions: {len(other)} of {here.name} are not in "
+                            f"{there.name}, for example {min(other)}; compare runs over one question set")
+    for here, there in ((a, b), (b, a)):
+        later = {t.id for t in here.samples} - {t.id for t in there.samples}
+        if later:
+            raise UserError(f"{there.name} left {len(later)} questions unfinished that {here.name} finished, "
+                            f"for example {min(later)}: go on with --resume, then compare")
     contents = {t.id: (t.question, t.gold) for t in b.samples}
     for t in a.samples:
         if contents[t.id] != (t.question, t.gold):
-            raise UserError(f"question {t.id} differs between {a.name} and {b.name} in its text or gold: the runs "
-                            "used different data")
+            raise UserError(f"question {t.id} differs between {a.name} and {b.name} in its text or gold: the "
+                            "runs used different data")
+
+
+def _asked(run: Evaluated) -> set[str]:
+    """Ids of the questions that ``run`` asked."""
+    return {t.id for t in run.samples} | run.results.unfinished.keys()
 
 
 def _benchmark(benchmark: str, pairs: list[Pair]) -> list[Difference]:
@@ -197,7 +202,8 @@ def _interval(change: list[float], groups: list[str]) -> tuple[float | None, flo
         return 0.0, None, None, None, "none: every cluster changes equally"
     reach = t_quantile(clusters - 1) * stderr
     p = t_two_sided(mean / stderr, clusters - 1)
-    return stderr, mean - reach, mean + reach, p, f"paired t, {clusters - 1} dof, clustered"
+    low, high = max(-1.0, mean - reach), min(1.0, mean + reach)  # few clusters reach beyond it
+    return stderr, low, high, p, f"paired t, {clusters - 1} dof, clustered"
 
 
 def bootstrap(change: Sequence[float], groups: Sequence[str], draws: int = DRAWS) -> tuple[float, float]:
@@ -225,5 +231,6 @@ def _flips(benchmark: str, pairs: list[Pair]) -> list[Flip]:
         if right_a != right_b:
             direction: Literal["gained", "lost"] = "gained" if right_b else "lost"
             flips.append(Flip(id=a.id, benchmark=benchmark, group=a.group, question=a.question,
-                              direction=direction, status_a=a.status or a.ending, status_b=b.status or b.ending))
+                              direction=direction, status_a=a.status or a.ending,
+                              status_b=b.status or b.ending))
     return flips

@@ -81,8 +81,6 @@ def _decide(t: Trajectory, schema: BoxFields, boxes: BoxSet | None, reference: s
     last = t.steps[-1]
     if last.refusal:
         return "execution", "refused", [f"the model or its provider refused: {last.refusal}"]
-    if last.refusal:
-        return "execution", "refused", [f"the model refused: {last.refusal}"]
     if last.execution is None:
         return "execution", "unusable reply", [f"the reply could not be run: {last.problem}"]
     made = re.findall(r"^\s*(\w+)\s*=\s*pd\.DataFrame\((.*)", last.code, re.MULTILINE)
@@ -91,9 +89,9 @@ def _decide(t: Trajectory, schema: BoxFields, boxes: BoxSet | None, reference: s
         return "box", "BOX rewritten", [f"the code writes {', '.join(copied)} anew; the BOXes are not read"]
     if last.execution.outcome != "result":
         return _failed(t, last, last.execution, schema)
-    found = _unread(last, schema) or _form(t) or _against_gold(t, last, schema, reference)
-    found = found or _by_values(t, last, schema, boxes) or _by_answer(t)
-    return found or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
+    ruling = _unread(last, schema) or _form(t) or _against_gold(t, last, schema, reference)
+    ruling = ruling or _by_values(t, last, schema, boxes) or _by_answer(t)
+    return ruling or ("unknown", "no rule", ["neither code nor answer decides between the kinds"])
 
 
 def _unread(step: Step, schema: BoxFields) -> Ruling | None:
@@ -146,8 +144,8 @@ def _meant_as_box(name: str, code: str, schema: BoxFields) -> bool:
     """Whether the code uses ``name`` as a frame, never sets it, and a BOX has nearly that name."""
     used = re.search(rf"\b{name}\s*[\[.]|merge\([^)]*\b{name}\b|concat\([^)]*\b{name}\b", code)
     made = re.search(rf"^\s*{name}\s*=[^=]|\bfor {name}\b|def {name}\b", code, re.MULTILINE)
-    near = did_you_mean(name.lower(), [box.lower() for box in schema])
-    return bool(used) and not made and bool(near)
+    similar = did_you_mean(name.lower(), [box.lower() for box in schema])
+    return bool(used) and not made and bool(similar)
 
 
 def _missing_field(kind: str, message: str, code: str) -> str:
@@ -156,11 +154,11 @@ def _missing_field(kind: str, message: str, code: str) -> str:
         quoted = re.findall(r"'([^']+)'", message) or re.findall(r"\"([^\"]+)\"", message)
         return quoted[0] if quoted else ""
     if kind == "UndefinedVariableError":
-        found = re.search(r"name '([^']+)' is not defined", message)
-        return found[1] if found else ""
-    found = re.search(r"'DataFrame\w*' object has no attribute '(\w+)'", message)
-    if kind == "AttributeError" and found and not re.search(rf"\.{found[1]}\s*\(", code):
-        return found[1]
+        match = re.search(r"name '([^']+)' is not defined", message)
+        return match[1] if match else ""
+    match = re.search(r"'DataFrame\w*' object has no attribute '(\w+)'", message)
+    if kind == "AttributeError" and match and not re.search(rf"\.{match[1]}\s*\(", code):
+        return match[1]
     return ""
 
 
@@ -197,10 +195,10 @@ def _against_gold(t: Trajectory, step: Step, schema: BoxFields, reference: str) 
     code = code_profile(step.code, schema)
     if t.gold.language == "sql":
         return _against_names(t, gold, code, schema)
-    found = _against_relations(t, gold, code, schema)
-    if found is None and reference:
-        found = _against_names(t, code_profile(reference, schema), code, schema)
-    return found
+    ruling = _against_relations(t, gold, code, schema)
+    if ruling is None and reference:
+        ruling = _against_names(t, code_profile(reference, schema), code, schema)
+    return ruling
 
 
 def _against_names(t: Trajectory, gold: Profile, code: Profile, schema: BoxFields) -> Ruling:

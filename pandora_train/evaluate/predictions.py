@@ -44,13 +44,13 @@ def read_predictions(file: Path, data: DataConfig, known: list[str]) -> dict[str
     else:
         pairs = _json(file)
     ids = {i: i for i in known} | {i.split(":", 1)[-1]: i for i in known}
-    found: dict[str, Prediction] = {}
+    predictions: dict[str, Prediction] = {}
     for official, prediction in pairs:
         example_id = ids.get(official, official)
-        if example_id in found:
+        if example_id in predictions:
             raise UserError(f"{file}: question '{official}' is predicted twice")
-        found[example_id] = prediction
-    return found
+        predictions[example_id] = prediction
+    return predictions
 
 
 def _items(line: str) -> tuple[str, Prediction]:
@@ -125,14 +125,14 @@ def _sql_in_order(file: Path, data: DataConfig) -> dict[str, Prediction]:
 
 def _question_order(data: DataConfig, examples: list[Example]) -> list[str | None]:
     """Example ids in the order of the question file; ``None`` for questions that can't be used."""
-    left = iter(examples)
-    following = next(left, None)
+    remaining = iter(examples)
+    following = next(remaining, None)
     order: list[str | None] = []
     for entry in spider.entries(data):
         raw = (entry["db_id"], entry["question"].strip(), entry["query"].strip())
         if following is not None and raw == (following.group, following.question, following.gold.program):
             order.append(following.id)
-            following = next(left, None)
+            following = next(remaining, None)
         else:
             order.append(None)
     return order

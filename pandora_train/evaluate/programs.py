@@ -49,7 +49,7 @@ def normal(name: str) -> str:
 
 def read_schema(text: str) -> BoxFields:
     """BOX names and fields of the prompt's schema text (``name = pd.DataFrame({'field': [...], ...})``)."""
-    found: BoxFields = {}
+    schema: BoxFields = {}
     for line in text.splitlines():
         if not _FRAME.match(line):
             continue
@@ -61,8 +61,8 @@ def read_schema(text: str) -> BoxFields:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 fields = [k.value for d in ast.walk(node.value) if isinstance(d, ast.Dict) for k in d.keys
                           if isinstance(k, ast.Constant) and isinstance(k.value, str)]
-                found[node.targets[0].id] = tuple(fields)
-    return found
+                schema[node.targets[0].id] = tuple(fields)
+    return schema
 
 
 def code_profile(code: str, schema: BoxFields) -> Profile:
@@ -190,12 +190,12 @@ def _sql_profile(sql: str) -> Profile | None:
 
 def _sql_aggregates(tree: exp.Expression) -> frozenset[str]:
     kinds = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "mean", exp.Max: "max", exp.Min: "min"}
-    found = {name for kind, name in kinds.items() if tree.find(kind)}
+    aggregates = {name for kind, name in kinds.items() if tree.find(kind)}
     for select in tree.find_all(exp.Select):
         order = select.args.get("order")
         if order and select.args.get("limit"):
-            found.add("max" if order.expressions[0].args.get("desc") else "min")
-    return frozenset(found)
+            aggregates.add("max" if order.expressions[0].args.get("desc") else "min")
+    return frozenset(aggregates)
 
 
 def _width(tree: exp.Expression) -> int | None:
@@ -210,9 +210,9 @@ def _graph_profile(program: str) -> Profile:
     text = re.sub(r"https?://[^\s>]*/|\^\^\S+", "", program)
     names = {n for n in _RELATION.findall(text) if not MID.fullmatch(n) and not n.replace(".", "").isdigit()}
     words = {w.upper() for w in re.findall(r"[A-Za-z]+", text)}
-    found = {"count"} & {w.lower() for w in words}
+    aggregates = {"count"} & {w.lower() for w in words}
     if "ARGMAX" in words or re.search(r"ORDER BY DESC", text):
-        found.add("max")
+        aggregates.add("max")
     if "ARGMIN" in words or re.search(r"ORDER BY (?!DESC)\S+.*LIMIT", text, re.DOTALL):
-        found.add("min")
-    return Profile(fields=frozenset(n for n in names if n.count(".") >= 2), aggregates=frozenset(found))
+        aggregates.add("min")
+    return Profile(fields=frozenset(n for n in names if n.count(".") >= 2), aggregates=frozenset(aggregates))

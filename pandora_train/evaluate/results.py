@@ -41,9 +41,9 @@ class Questions(Record):
         parts = [(sum(self.failed_reading.values()), "could not be read (scored 0)", self.failed_reading),
                  (sum(self.unusable.values()), "have unusable gold (left out)", self.unusable),
                  (self.unfinished, "are unfinished (--resume takes them up)", {})]
-        told = [f"{count} {what}" + (f": {_most(reasons)}" if reasons else "")
+        clauses = [f"{count} {what}" + (f": {_most(reasons)}" if reasons else "")
                 for count, what, reasons in parts if count]
-        return f"of {self.asked} questions {'; '.join(told)}" if told else ""
+        return f"of {self.asked} questions {'; '.join(clauses)}" if clauses else ""
 
 
 class BenchmarkResults(Record):

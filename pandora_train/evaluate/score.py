@@ -70,31 +70,31 @@ def score_file(predictions: Path, data: DataConfig, timeout: float = SQL_TIMEOUT
     examples = load(data)
     everything = read(data)
     known = [e.id for e in everything.examples] + list(everything.unusable)
-    found = read_predictions(predictions, data, known)
-    unknown = sorted(found.keys() - set(known))
-    if found and len(unknown) == len(found):
-        raise UserError(f"{predictions}: none of its {len(found)} ids, such as '{unknown[0]}', is in "
+    predicted = read_predictions(predictions, data, known)
+    unknown = sorted(predicted.keys() - set(known))
+    if predicted and len(unknown) == len(predicted):
+        raise UserError(f"{predictions}: none of its {len(predicted)} ids, such as '{unknown[0]}', is in "
                         f"{data.benchmark} {data.split}: is it another split's?")
     ontology = grailqa.load_ontology(Path(data.path)) if data.benchmark == "grailqa" else None
     with ThreadPoolExecutor(WORKERS) as pool:
-        samples = list(pool.map(lambda e: _verdict(e, found.get(e.id), ontology, timeout), examples))
-    return _report(data, samples, found, len(everything.unusable), len(unknown), ontology)
+        samples = list(pool.map(lambda e: _verdict(e, predicted.get(e.id), ontology, timeout), examples))
+    return _report(data, samples, predicted, len(everything.unusable), len(unknown), ontology)
 
 
-def _report(data: DataConfig, samples: list[Scored], found: dict[str, Prediction], unusable: int,
+def _report(data: DataConfig, samples: list[Scored], predicted: dict[str, Prediction], unusable: int,
             unknown: int, ontology: grailqa.Ontology | None) -> ScoreReport:
     return ScoreReport(
         benchmark=data.benchmark, split=data.split, data=data.path, primary=PRIMARY[data.benchmark],
         n=len(samples), unusable=unusable, unknown=unknown,
         outcomes=dict(Counter(s.outcome for s in samples)), metrics=measured(samples),
         subsets={name: measured(part) for name, part in subsets(samples).items()},
-        notes=tuple(_notes(data.benchmark, found.values(), ontology)), samples=tuple(samples))
+        notes=tuple(_notes(data.benchmark, predicted.values(), ontology)), samples=tuple(samples))
 
 
-def _notes(benchmark: str, found: Iterable[Prediction], ontology: grailqa.Ontology | None) -> list[str]:
+def _notes(benchmark: str, predicted: Iterable[Prediction], ontology: grailqa.Ontology | None) -> list[str]:
     """What must be said beside the numbers."""
     notes = list(DEVIATIONS[benchmark])
-    if benchmark == "grailqa" and ontology is None and any(p.form for p in found):
+    if benchmark == "grailqa" and ontology is None and any(p.form for p in predicted):
         notes.append("no em, and f1 from answers alone: fb_roles, fb_types, reverse_properties are not "
                      "in the data folder")
     return notes
@@ -115,8 +115,9 @@ def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.
     if prediction.form is not None and ontology is not None:
         em = grailqa.same_logical_form(prediction.form, example.gold.program, ontology)
         scores = {"em": float(em)} | scores | ({"f1": 1.0} if em else {})
-    outcome: PredictionOutcome = "no answer" if prediction.rows is None else "answered" if prediction.rows else "empty"
-    return _scored(example, outcome, scores)
+    if prediction.rows is None:
+        return _scored(example, "no answer", scores)
+    return _scored(example, "answered" if prediction.rows else "empty", scores)
 
 
 def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:
@@ -141,10 +142,10 @@ def _sql_verdict(example: Example, sql: str, timeout: float) -> Scored:
 
 
 def _same(db: Path, gold_sql: str, sql: str, ordered: bool, timeout: float) -> bool:
-    gold, found = (POOL.run(db, spider_metric.prepare_sql(s), timeout).rows for s in (gold_sql, sql))
+    gold, rows = (POOL.run(db, spider_metric.prepare_sql(s), timeout).rows for s in (gold_sql, sql))
     if gold is None:
         raise UserError(f"the gold SQL fails on {db}: {gold_sql}")
-    return found is not None and spider_metric.ex_match(gold, found, ordered, typed=True)
+    return rows is not None and spider_metric.ex_match(gold, rows, ordered, typed=True)
 
 
 def _scored(example: Example, outcome: PredictionOutcome, scores: dict[str, float], note: str = "") -> Scored:

@@ -65,12 +65,12 @@ def _columns(gold: AnswerRows, answer: AnswerRows) -> str:
     width = max(len(r) for r in answer)
     if not (len(gold) == len(answer) and len(gold[0]) < width) or len(answer) * width > MOST:
         return ""
-    left = [Counter(plain(r[i]) if i < len(r) else "" for r in answer) for i in range(width)]
+    unmatched = [Counter(plain(r[i]) if i < len(r) else "" for r in answer) for i in range(width)]
     for i in range(len(gold[0])):
         column = Counter(plain(r[i]) if i < len(r) else "" for r in gold)
-        if column not in left:
+        if column not in unmatched:
             return ""
-        left.remove(column)
+        unmatched.remove(column)
     return f"extra columns: {width} where gold has {len(gold[0])}"
 
 
@@ -99,8 +99,8 @@ def _single(wanted: list[str], given: list[str]) -> str:
     a, b = number(gold), number(answer)
     if a is not None and b is not None:
         digits = len(answer.partition(".")[2])
-        near = a != b and round(a, digits) == b and ("." in answer or abs(a) >= 10)
-        return f"rounded: {answer} for {gold}" if near else ""
+        rounded = a != b and round(a, digits) == b and ("." in answer or abs(a) >= 10)
+        return f"rounded: {answer} for {gold}" if rounded else ""
     for short, long in ((gold, answer), (answer, gold)):
         rest = re.sub(rf"(?<!\w){re.escape(short)}(?!\w)", "", long, count=1)
         if rest != long and not re.search(r"\d", rest) and len(rest.split()) <= 6:

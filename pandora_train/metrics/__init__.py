@@ -40,14 +40,14 @@ def gold_rows(example: Example, timeout: float = GOLD_TIMEOUT) -> Cells | None:
         return None
     result = POOL.run(database(example), spider.prepare_sql(example.gold.program), timeout)
     if result.rows is None:
-        raise GoldError(f"{example.id}: the gold SQL gives no result ({result.error})")
+        raise GoldError(f"the gold SQL gives no result ({result.error})")
     return result.rows
 
 
 def database(example: Example) -> str:
     """Path of the SQLite file that the gold SQL runs on."""
     if example.knowledge.kind != "database":
-        raise GoldError(f"{example.id}: gold SQL without a database")
+        raise GoldError("gold SQL without a database")
     return example.knowledge.path
 
 
@@ -124,7 +124,7 @@ def _pathquestion(example: Example, rows: Sequence[Row], gold: Cells | None) -> 
 
 def _answers(example: Example) -> tuple[str, ...]:
     if example.gold.answers is None:
-        raise GoldError(f"{example.id} has no gold answers to score against")
+        raise GoldError("it has no gold answers to score against")
     return example.gold.answers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
-from os.path import commonpath
+from itertools import takewhile
 from pathlib import Path
 
 from pandora_train.errors import UserError, pick
@@ -25,19 +25,20 @@ WIDE = 200
 
 
 def evaluated(folder: Path) -> str:
-    """The last words of an evaluation: figures and, where not all were answered, what became of the questions.
+    """The last words of an evaluation: figures and, where not all were answered, what became of the
+    questions.
 
     Writes ``report.html`` into the run folder.
     """
     run = load_run(folder)
-    table = results([run]).headed({run.name: "score [95 %]"})
-    return "\n".join([text_table(table), *_counts(run), f"report: {save_report([run], run.path / 'report.html')}"])
+    table = replace(results([run]), columns=["benchmark", "metric", "n", "score [95 %]"])
+    report = save_report([run], run.path / "report.html")
+    return "\n".join([text_table(table), *_counts(run), f"report: {report}"])
 
 
 def compared(folder_a: Path, folder_b: Path, out: Path | None = None, subsets: bool = False,
              everything: bool = False) -> str:
-    """The last words of a comparison; with ``subsets`` those before them, with ``everything`` all metrics, costs
-    and flips, too.
+    """The last words of a comparison; before them ``subsets``, or ``everything``: metrics, costs, flips.
 
     Writes the report to ``out``, else into the second run's folder. Raises
     :class:`~pandora_train.errors.UserError` where the runs can't be compared.
@@ -45,12 +46,12 @@ def compared(folder_a: Path, folder_b: Path, out: Path | None = None, subsets: b
     a, b = load_runs([folder_a, folder_b])
     comparison = compare_runs(a, b)
     a, b = (replace(run, name=label) for run, label in zip((a, b), labels(a.name, b.name), strict=True))
-    heads = {"A": a.name, "B": b.name}
-    table = difference(comparison.main, a, b).only("benchmark", "n", "A", "B", "difference").headed(heads)
-    return "\n".join([
-        *(_all(comparison, a, b) if everything else []), *(_subsets(comparison, a, b) if subsets or everything else []),
-        text_table(table), "", _filled(sentence(comparison, a, b)), *_counts(a), *_counts(b),
-        _report([a, b], out)])
+    lines = _all(comparison, a, b) if everything else []
+    if subsets or everything:
+        lines += _subsets(comparison, a, b)
+    table = difference(comparison.main, a, b).only("benchmark", "n", "A", "B", "difference")
+    lines += [text_table(table.headed({"A": a.name, "B": b.name})), "", _filled(sentence(comparison, a, b))]
+    return "\n".join([*lines, *_counts(a), *_counts(b), _report([a, b], out)])
 
 
 def scored(predictions: Path, benchmark: str, path: Path, split: str = "dev", store: str = "",
@@ -58,22 +59,24 @@ def scored(predictions: Path, benchmark: str, path: Path, split: str = "dev", st
     """Score a prediction file and say what each number is about; all verdicts to ``out`` (JSON)."""
     pick("benchmark", benchmark, METRICS)
     graph = store or (NO_GRAPH if benchmark in ("grailqa", "webqsp") else "")
-    found = score_file(predictions, DataConfig.model_validate(
+    report = score_file(predictions, DataConfig.model_validate(
         {"benchmark": benchmark, "path": str(path), "split": split, "store": graph}))
     if out is not None:
-        write_json(out, found.model_dump(mode="json"))
-    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in found.outcomes.items())
+        write_json(out, report.model_dump(mode="json"))
+    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in report.outcomes.items())
     return "\n".join([
-        f"{benchmark} {split} ({path}): {found.n} questions", text_table(score_table(found)),
-        f"{outcomes}; {found.unknown} predictions for unknown questions; {found.unusable} questions of the split "
-        "can't be used", *found.notes])
+        f"{benchmark} {split} ({path}): {report.n} questions", text_table(score_table(report)),
+        f"{outcomes}; {report.unknown} predictions for unknown questions; {report.unusable} questions of the "
+        "split can't be used", *report.notes])
 
 
 def labels(a: str, b: str) -> tuple[str, str]:
-    """Two runs' names without the words they begin with in common: ``evaluate-icl``, ``evaluate-full`` are ``icl``
-    and ``full``."""
-    common = commonpath([a, b])
-    start = max(common.rfind(c) for c in "-_./ ") + 1
+    """Two runs' names without the words they begin with in common.
+
+    ``evaluate-icl`` and ``evaluate-full`` are ``icl`` and ``full``.
+    """
+    equal = "".join(x for x, _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+    start = max(equal.rfind(c) for c in "-_./ ") + 1
     short = a[start:], b[start:]
     return short if all(any(c.isalpha() for c in label) for label in short) else (a, b)
 
@@ -107,14 +110,15 @@ def _all(comparison: Comparison, a: RunData, b: RunData) -> list[str]:
     lines = [text_table(table, WIDE), "", *costs, ""]
     for direction in ("gained", "lost"):
         flips = [f for f in comparison.flips if f.direction == direction]
-        lines += [f"{direction}: {len(flips)}", *(f"  {f.id}  {' '.join(f.question.split())}" for f in flips), ""]
+        lines += [f"{direction}: {len(flips)}", *(f"  {f.id}  {' '.join(f.question.split())}" for f in flips)]
+        lines.append("")
     return lines
 
 
 def _subsets(comparison: Comparison, a: RunData, b: RunData) -> list[str]:
     table = difference([d for d in comparison.differences if d.subset], a, b)
-    columns = ("benchmark", "subset", "n", "A", "B", "difference", "p")
-    return [text_table(table.only(*columns).headed({"A": a.name, "B": b.name}), WIDE), ""] if table.rows else []
+    table = table.only("benchmark", "subset", "n", "A", "B", "difference", "p")
+    return [text_table(table.headed({"A": a.name, "B": b.name}), WIDE), ""] if table.rows else []
 
 
 def _counts(run: RunData) -> list[str]:
@@ -139,5 +143,5 @@ def _report(runs: list[RunData], out: Path | None) -> str:
 
 def _cost(cost: Cost) -> str:
     usage = cost.usage
-    return (f"{usage.calls:,} calls, {usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion "
-            f"tokens, {cost.wall_seconds:.1f} s in answers, {usage.usd:.4f} USD")
+    return (f"{usage.calls:,} calls, {usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} "
+            f"completion tokens, {cost.wall_seconds:.1f} s in answers, {usage.usd:.4f} USD")

@@ -60,9 +60,7 @@ class RunData:
 
         Raises :class:`UserError` for the config of another version of the code.
         """
-        from pandora_train.evaluate.run import (
-            EvaluateConfig,  # imports pandas, which `pandora show` can spare
-        )
+        from pandora_train.evaluate.run import EvaluateConfig  # with pandas, which `pandora show` can spare
 
         try:
             return load(EvaluateConfig, self.path / "config.yaml")
@@ -76,7 +74,8 @@ class RunData:
 
     def incomplete(self, benchmark: str) -> bool:
         """Whether questions of ``benchmark`` have no end yet, so that its scores are over a part."""
-        return not self.finished or self.benchmarks[benchmark].questions.unfinished > 0
+        figures = self.benchmarks.get(benchmark)
+        return figures is not None and (not self.finished or figures.questions.unfinished > 0)
 
     def _data(self, benchmark: str) -> list[DataConfig]:
         return [d for d in self.settings.data if d.benchmark == benchmark]
@@ -116,8 +115,8 @@ class RunData:
         for t in self.samples:
             if t.id == sample_id:
                 return t
-        near = did_you_mean(sample_id, [t.id for t in self.samples])
-        raise UserError(f"no sample '{sample_id}' in {self.path}{near}")
+        hint = did_you_mean(sample_id, [t.id for t in self.samples])
+        raise UserError(f"no sample '{sample_id}' in {self.path}{hint}")
 
     def statuses(self) -> Counter[str]:
         """Samples by how they ended: the last turn's status, or why there was none."""

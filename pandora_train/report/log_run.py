@@ -1,7 +1,7 @@
 """A run folder in Weights & Biases: config, metrics, plots, a table of samples, adapter and data set.
 
-Works online and offline (``wandb sync`` sends it later). Logging a folder again, after a resumed evaluation for
-example, continues the same W&B run.
+Works online and offline (``wandb sync`` sends it later). Logging a folder again, after a resumed evaluation
+for example, continues the same W&B run.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def log_run(run_dir: Path, config: TrackingConfig) -> str:
             raise UserError(f"no folder {folder} to log as an artifact")
     import wandb
 
-    client = start_wandb(run.path, run.name, config.mode, run.config, "evaluate", config.project, config.entity,
-                         config.tags)
+    client = start_wandb(run.path, run.name, config.mode, run.config, "evaluate", config.project,
+                         config.entity, config.tags)
     try:
         plots = {f"plots/{p.name}": wandb.Html(p.svg, inject=False) for p in all_plots([run])}
         table = wandb.Table(columns=COLUMNS, data=sample_rows(run, config.samples))
@@ -76,9 +76,9 @@ def metrics(run: RunData) -> dict[str, float]:
             ends = {"": m.value, "_low": m.low, "_high": m.high, "_stderr": m.stderr}
             figures |= {f"{benchmark}/{name}{end}": v for end, v in ends.items() if v is not None}
         q = part.questions
-        figures |= {f"{benchmark}/n": q.n, f"{benchmark}/asked": q.asked, f"{benchmark}/answered": q.answered,
-                    f"{benchmark}/failed_reading": sum(q.failed_reading.values()),
-                    f"{benchmark}/unusable": sum(q.unusable.values()), f"{benchmark}/unfinished": q.unfinished}
+        counts = {"n": q.n, "asked": q.asked, "answered": q.answered, "unfinished": q.unfinished,
+                  "failed_reading": sum(q.failed_reading.values()), "unusable": sum(q.unusable.values())}
+        figures |= {f"{benchmark}/{what}": n for what, n in counts.items()}
     figures |= {f"ended/{ending}": n for ending, n in run.statuses().items()}
     usage = run.usage()
     return figures | {f"cost/{name}": getattr(usage, name) for name in type(usage).model_fields}

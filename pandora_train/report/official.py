@@ -15,8 +15,8 @@ from pandora_train.report.load import load_run
 from pandora_train.runs import write_text
 
 NO_ANSWER = ["(no answer)"]
-"""What the official GrailQA and WebQSP scripts score as wrong everywhere: a missing question is out of WebQSP's
-mean, an empty list is right where gold is empty, and the empty text is itself gold of some questions.
+"""What the official GrailQA and WebQSP scripts score as wrong everywhere: a missing question is out of
+WebQSP's mean, an empty list is right where gold is empty, and some questions' gold is the empty text.
 (The official WebQSP recall of any wrong answer is 1 where gold is empty; so it is of this one.)"""
 
 

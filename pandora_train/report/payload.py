@@ -47,8 +47,8 @@ def build_payload(runs: list[RunData]) -> dict[str, str]:
         by_id = {t.id: t for t in run.samples}
         for chunk, start in enumerate(range(0, len(order), SAMPLES_PER_CHUNK)):
             ids = order[start : start + SAMPLES_PER_CHUNK]
-            found = [_sample(run, by_id[i], numbers) if i in by_id else None for i in ids]
-            blocks[f"s{r}-{chunk}"] = pack(found)
+            samples = [_sample(run, by_id[i], numbers) if i in by_id else None for i in ids]
+            blocks[f"s{r}-{chunk}"] = pack(samples)
     blocks["index"] = pack(_index(runs, order, places))
     return blocks
 
@@ -78,13 +78,13 @@ def _index(runs: list[RunData], order: list[str], places: list[int]) -> dict[str
 
 def _run_columns(run: RunData, order: list[str]) -> dict[str, Any]:
     by_id = {t.id: t for t in run.samples}
-    found = [by_id.get(i) for i in order]
+    samples = [by_id.get(i) for i in order]
     return {
         "name": run.name,
-        "score": [None if t is None else primary_score(t) for t in found],
-        "status": ["" if t is None else t.status or t.ending for t in found],
+        "score": [None if t is None else primary_score(t) for t in samples],
+        "status": ["" if t is None else t.status or t.ending for t in samples],
         "kind": [run.diagnoses[i].kind if i in run.diagnoses else "" for i in order],
-        "turns": [0 if t is None else len(t.steps) for t in found],
+        "turns": [0 if t is None else len(t.steps) for t in samples],
     }
 
 

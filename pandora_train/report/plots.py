@@ -170,14 +170,14 @@ def error_kinds(runs: list[RunData]) -> Plot | None:
         return None
 
     def draw(axes: Axes) -> None:
-        left = [0.0] * len(bars)
+        starts = [0.0] * len(bars)
         for n, (kind, text) in enumerate(KINDS.items()):
             shares = [100 * c[kind] / c.total() for c in bars.values()]
             if any(shares):
                 colour = INK if kind == "unknown" else _colour(n)
-                axes.barh(range(len(bars)), shares, 0.62, left=left, color=colour, label=text,
+                axes.barh(range(len(bars)), shares, 0.62, left=starts, color=colour, label=text,
                           alpha=0.35 if kind == "unknown" else 1)
-                left = [a + b for a, b in zip(left, shares, strict=True)]
+                starts = [a + b for a, b in zip(starts, shares, strict=True)]
         axes.set_yticks(range(len(bars)), [f"{name}\nn = {c.total():,}" for name, c in bars.items()])
         axes.invert_yaxis()
         axes.set_xlim(0, 100)

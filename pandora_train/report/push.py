@@ -138,11 +138,11 @@ def card(config: PushConfig, source: Path, base: str) -> str:
 
 def _split(text: str) -> tuple[dict[str, Any], str]:
     """A card's YAML header and what follows."""
-    found = re.match(r"---\n(.*?)\n---\n(.*)", text, re.DOTALL)
-    if not found:
+    match = re.match(r"---\n(.*?)\n---\n(.*)", text, re.DOTALL)
+    if not match:
         return {}, text
-    header = yaml.safe_load(found[1])
-    return (header if isinstance(header, dict) else {}), found[2]
+    header = yaml.safe_load(match[1])
+    return (header if isinstance(header, dict) else {}), match[2]
 
 
 def _plain_body(config: PushConfig) -> str:
@@ -153,10 +153,10 @@ def _plain_body(config: PushConfig) -> str:
 
 def without_paths(text: str) -> str:
     """Absolute paths of this machine become their last name; other text stays as it is."""
-    def short(found: re.Match[str]) -> str:
-        path = Path(found[0]).expanduser()
+    def short(match: re.Match[str]) -> str:
+        path = Path(match[0]).expanduser()
         here = path.exists() or path.is_relative_to(Path.home()) or path.is_relative_to(home())
-        return path.name if here and len(path.parts) > 2 else found[0]
+        return path.name if here and len(path.parts) > 2 else match[0]
 
     return _PATH.sub(short, text)
 

@@ -45,8 +45,8 @@ def _listing(run: RunData) -> Table:
     for t in run.samples:
         score = primary_score(t)
         diagnosis = run.diagnoses.get(t.id)
-        table.add_row(Text(t.id), _score(score), t.status or t.ending, KINDS[diagnosis.kind] if diagnosis else "",
-                      Text(t.question))
+        kind = KINDS[diagnosis.kind] if diagnosis else ""
+        table.add_row(Text(t.id), _score(score), t.status or t.ending, kind, Text(t.question))
     return table
 
 
@@ -162,8 +162,8 @@ def _verdict(run: RunData, t: Trajectory) -> Iterator[RenderableType]:
         for sentence in diagnosis.evidence:
             yield Text(f"  {sentence}")
     u = t.usage
-    yield Text(f"ended: {t.status or t.ending} · {u.calls} calls · {u.prompt_tokens:,} + {u.completion_tokens:,} tokens"
-               f" · {t.seconds:.1f} s · {u.usd:.4f} USD", "dim")
+    yield Text(f"ended: {t.status or t.ending} · {u.calls} calls · {u.prompt_tokens:,} + "
+               f"{u.completion_tokens:,} tokens · {t.seconds:.1f} s · {u.usd:.4f} USD", "dim")
 
 
 def _rows(rows: tuple[Row, ...] | None) -> RenderableType:

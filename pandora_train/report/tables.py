@@ -1,4 +1,4 @@
-"""The tables of figures, as data: made here alone; :mod:`markdown`, :mod:`html` and :mod:`text` write them."""
+"""The tables of figures, as data: made here alone, written by ``markdown``, ``html`` and ``text``."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def results(runs: list[RunData]) -> ReportTable:
         primary = next(s.primary for s in stats if s)
         metrics = [s.metrics if s else {} for s in stats]
         for name in dict.fromkeys([primary, *(n for m in metrics for n in m)]):
-            cells = [_metric(m.get(name), name == primary, benchmark in r.benchmarks and r.incomplete(benchmark))
+            cells = [_metric(m.get(name), name == primary, r.incomplete(benchmark))
                      for m, r in zip(metrics, runs, strict=True)]
             rows.append([TableCell(title), TableCell(name), _counts(metrics, name), *cells])
     note = ("Mean over all questions of the set in per cent, with its 95 % interval, clustered by database, "
@@ -92,9 +92,9 @@ def questions(runs: list[RunData]) -> ReportTable:
             rows.append([TableCell(title), TableCell(run.name), TableCell(f"{q.asked:,}"),
                          TableCell(f"{q.answered:,}"), _by_reason(q.failed_reading), _by_reason(q.unusable),
                          TableCell(f"{q.unfinished:,}")])
-    note = ("Failed reading: our reader or builder can't make the BOXes; in n, scored 0. Unusable gold: the label "
-            "gives no answer to compare with; outside n. Unfinished: a server or our machinery failed; the "
-            "score is incomplete until --resume has taken them up.")
+    note = ("Failed reading: our reader or builder can't make the BOXes; in n, scored 0. Unusable gold: the "
+            "label gives no answer to compare with; outside n. Unfinished: a server or our machinery failed; "
+            "the score is incomplete until --resume has taken them up.")
     columns = ["benchmark", "run", "asked", "answered", "failed reading", "unusable gold", "unfinished"]
     return ReportTable("Questions", columns, rows, note)
 
@@ -105,14 +105,16 @@ def _by_reason(reasons: dict[str, int]) -> TableCell:
 
 def _counts(metrics: list[dict[str, Metric]], name: str) -> TableCell:
     known = [m[name] for m in metrics if name in m]
-    text, clusters = (" / ".join(dict.fromkeys(f"{getattr(m, what):,}" for m in known)) for what in ("n", "clusters"))
-    return TableCell(text or "0", f"{clusters} clusters" if known else "")
+    counts, clusters = (" / ".join(dict.fromkeys(f"{n:,}" for n in numbers))
+                        for numbers in ([m.n for m in known], [m.clusters for m in known]))
+    return TableCell(counts or "0", f"{clusters} clusters" if known else "")
 
 
 def _metric(metric: Metric | None, strong: bool, incomplete: bool = False) -> TableCell:
     if metric is None:
         return TableCell("–")
-    return TableCell(percent(metric.value) + mark(incomplete), interval(metric.low, metric.high), strong=strong)
+    text = percent(metric.value) + mark(incomplete)
+    return TableCell(text, interval(metric.low, metric.high), strong=strong)
 
 
 def mark(incomplete: bool) -> str:
@@ -147,22 +149,22 @@ def _difference(a: RunData, b: RunData, number: int) -> ReportTable:
 def difference(parts: Sequence[Difference], a: RunData, b: RunData, number: int = 1) -> ReportTable:
     """Run ``b`` against ``a`` (columns B and A); ``number`` is b's in the viewer."""
     first = {d.benchmark: d.metric for d in reversed(parts)}
-    rows = [_difference_row(d, a, number, d.metric == first[d.benchmark], a.incomplete(d.benchmark))
-            for d in parts]
+    rows = [_difference_row(d, a, number, d.metric == first[d.benchmark]) for d in parts]
     note = ("Paired over the same questions: 95 % t interval over clusters, and p of the clustered paired t "
             "test. Gained and lost are flips of single questions (McNemar's counts, descriptive).")
     columns = ["benchmark", "subset", "metric", "n", "A", "B", "difference", "p", "gained", "lost"]
     return ReportTable(f"{b.name} against {a.name}", columns, rows, note)
 
 
-def _difference_row(d: Difference, a: RunData, number: int, primary: bool, incomplete: bool) -> list[TableCell]:
+def _difference_row(d: Difference, a: RunData, number: int, primary: bool) -> list[TableCell]:
     """Flips can be listed for the primary metric, by which the viewer knows right from wrong."""
     flips = {"benchmark": d.benchmark, "from": "0", "run": str(number)}
     listed = primary and not d.subset
+    change = f"{100 * d.difference:+.1f}{mark(a.incomplete(d.benchmark))}"
     return [
         TableCell(a.title(d.benchmark)), TableCell(d.subset.replace("=", ": ")), TableCell(d.metric),
         TableCell(f"{d.n:,}", f"{d.clusters:,} clusters"), TableCell(percent(d.a)), TableCell(percent(d.b)),
-        TableCell(f"{100 * d.difference:+.1f}{mark(incomplete)}", interval(d.low, d.high), strong=listed),
+        TableCell(change, interval(d.low, d.high), strong=listed),
         TableCell("–" if d.p is None else f"{d.p:.3f}" if d.p >= 0.001 else "< 0.001"),
         TableCell(str(d.gained), filter=flips | {"flip": "gained"} if listed else {}),
         TableCell(str(d.lost), filter=flips | {"flip": "lost"} if listed else {}),
@@ -177,34 +179,36 @@ def levels(runs: list[RunData]) -> ReportTable:
         primary = next(s.primary for s in stats if s)
         for subset in dict.fromkeys(name for s in stats if s for name in s.subsets):
             metrics = [s.subsets.get(subset, {}) if s else {} for s in stats]
-            cells = [_metric(m.get(primary), False, benchmark in r.benchmarks and r.incomplete(benchmark))
+            cells = [_metric(m.get(primary), False, r.incomplete(benchmark))
                      for m, r in zip(metrics, runs, strict=True)]
-            rows.append([TableCell(title), TableCell(subset.replace("=", ": ")), _counts(metrics, primary), *cells])
+            part = TableCell(subset.replace("=", ": "))
+            rows.append([TableCell(title), part, _counts(metrics, primary), *cells])
     return ReportTable("By level", ["benchmark", "subset", "n", *(r.name for r in runs)], rows,
                        "The benchmark's main metric in parts of the question set.")
 
 
 def score_table(report: ScoreReport) -> ReportTable:
     """A prediction file's score: each metric over all questions, then over parts of them."""
-    rows = [[TableCell(part.replace("=", ": ")), TableCell(name), TableCell(f"{m.n:,}", f"{m.clusters:,} clusters"),
-             _metric(m, False)]
-            for part, metrics in {"all": report.metrics, **report.subsets}.items() for name, m in metrics.items()]
+    parts = {"all": report.metrics, **report.subsets}
+    rows = [[TableCell(part.replace("=", ": ")), TableCell(name), _counts([metrics], name), _metric(m, False)]
+            for part, metrics in parts.items() for name, m in metrics.items()]
     return ReportTable(f"{report.benchmark} {report.split}", ["questions", "metric", "n", "score"], rows)
 
 
 def kinds(runs: list[RunData]) -> ReportTable:
     """Wrong answers by the paper's six kinds."""
-    found = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
-    rows = [[TableCell(KINDS[k]), *_shares(found, k, "kind")] for k in KINDS if any(f[k] for f in found)]
+    counts = [Counter(d.kind for d in r.diagnoses.values()) for r in runs]
+    rows = [[TableCell(KINDS[k]), *_shares(counts, k, "kind")] for k in KINDS if any(f[k] for f in counts)]
     note = ("Of the questions that are not fully right. Kinds are assigned by rules from code, execution and "
             "gold; each sample shows what its rule saw.")
     return ReportTable("Why answers are wrong", ["kind", *(r.name for r in runs)], rows, note)
 
 
-def _shares(found: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[TableCell]:
+def _shares(counts: Sequence[Counter[Any]], key: str | int, filter: str = "") -> list[TableCell]:
     """Count and share of ``key`` in each run; ``filter`` names the viewer's filter that lists them."""
-    return [TableCell(f"{f[key]:,}", f"{f[key] / f.total():.0%}" if f.total() else "",
-                      {filter: str(key), "run": str(n)} if filter and f[key] else {}) for n, f in enumerate(found)]
+    return [TableCell(f"{c[key]:,}", f"{c[key] / c.total():.0%}" if c.total() else "",
+                      {filter: str(key), "run": str(n)} if filter and c[key] else {})
+            for n, c in enumerate(counts)]
 
 
 def endings(runs: list[RunData]) -> ReportTable:
@@ -213,8 +217,8 @@ def endings(runs: list[RunData]) -> ReportTable:
              "limit": "another limit", "reply": "a reply that could not be run", "prompt": "prompt too long",
              "refused": "a refusal", "failed reading": "data that could not be read",
              "unusable gold": "gold without an answer"}
-    found = [r.statuses() for r in runs]
-    rows = [[TableCell(words[s]), *_shares(found, s, "status")] for s in words if any(f[s] for f in found)]
+    counts = [r.statuses() for r in runs]
+    rows = [[TableCell(words[s]), *_shares(counts, s, "status")] for s in words if any(f[s] for f in counts)]
     turns = [Counter(len(t.steps) for t in r.samples) for r in runs]
     several = sorted({n for t in turns for n in t if n > 1})
     rows += [[TableCell(f"took {n} turns"), *_shares(turns, n)] for n in several]
@@ -224,12 +228,12 @@ def endings(runs: list[RunData]) -> ReportTable:
 def forms(runs: list[RunData]) -> ReportTable:
     """What ``result`` was before normalisation."""
     last = [[t.steps[-1].execution for t in r.samples if t.steps] for r in runs]
-    found = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
-    shapes = sorted({s for f in found for s in f}, key=lambda s: (s != "rows", s))
+    counts = [Counter(x.shape or "rows" for x in run if x and x.outcome == "result") for run in last]
+    shapes = sorted({s for f in counts for s in f}, key=lambda s: (s != "rows", s))
     rows = [[TableCell("list of rows, as asked" if s == "rows" else s),
-             *_shares(found, s)] for s in shapes]
+             *_shares(counts, s)] for s in shapes]
     return ReportTable("Form of the results", ["form", *(r.name for r in runs)], rows,
-                       "Other forms than a list of rows are normalised before scoring; this counts how often.")
+                       "Forms other than a list of rows are normalised before scoring; so often each came.")
 
 
 def cost(runs: list[RunData]) -> ReportTable:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from pandora_train.box.box import BoxSet
 from pandora_train.errors import UserError
-from pandora_train.sandbox.inside.wire import Column
+from pandora_train.sandbox.inside.wire import WireColumn
 
 _OBJECTS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     decimal.Decimal: ("Decimal", str), dt.date: ("date", dt.date.isoformat),
@@ -42,7 +42,7 @@ class _Block:
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
 
-    def add(self, values: Any) -> Column:
+    def add(self, values: Any) -> WireColumn:
         """Store a one-dimensional numpy array of plain values."""
         data = np.ascontiguousarray(values)
         at = self.size
@@ -53,7 +53,7 @@ class _Block:
         return "plain", data.dtype.str, len(data), at
 
 
-class Encoder:
+class BoxEncoder:
     """Encodes BOX sets and remembers each for as long as it lives. Frames must not change meanwhile."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def encode(frames: dict[str, pd.DataFrame]) -> Encoded:
     return Encoded(marshal.dumps(description, 2), b"".join(block.parts))
 
 
-def _column(values: pd.Series[Any], block: _Block) -> Column:
+def _column(values: pd.Series[Any], block: _Block) -> WireColumn:
     dtype = values.dtype
     if isinstance(dtype, pd.StringDtype):
         codes, texts = pd.factorize(values)

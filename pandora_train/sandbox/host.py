@@ -15,7 +15,7 @@ from pandora_train.errors import MachineryError, UserError
 from pandora_train.records import Execution
 from pandora_train.sandbox import probes, verdict
 from pandora_train.sandbox.config import SandboxConfig
-from pandora_train.sandbox.frames import Encoded, Encoder
+from pandora_train.sandbox.frames import BoxEncoder, Encoded
 from pandora_train.sandbox.inside.wire import RECEIVED, REQUEST
 from pandora_train.sandbox.process import Child, Zygote
 
@@ -45,7 +45,7 @@ class Sandbox:
         if sys.platform != "linux":
             raise UserError("generated code is run on Linux only: use a Linux container or virtual machine")
         self.config = config or SandboxConfig()
-        self._encode = Encoder()
+        self._encode = BoxEncoder()
         self.workers = self.config.workers or max(2, os.cpu_count() or 2)
         self._slots = threading.BoundedSemaphore(self.workers)
         self._lock = threading.Lock()

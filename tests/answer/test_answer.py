@@ -7,6 +7,7 @@ import pytest
 
 from pandora_train import answer as module
 from pandora_train.answer import STREAK, Answerer, answer_all
+from pandora_train.box import BoxSet
 from pandora_train.errors import MachineryError, ReadingError, UserError
 from pandora_train.prompt import PromptConfig
 from pandora_train.records import (
@@ -43,7 +44,10 @@ def table(tmp_path):
     return example(TableKnowledge(path=str(file)))
 
 
-def example(knowledge, gold=Gold(answers=("1",)), id="x", benchmark="files"):
+ANSWER = Gold(answers=("1",))
+
+
+def example(knowledge, gold=ANSWER, id="x", benchmark="files"):
     return Example(id=id, benchmark=benchmark, split="dev", question="q?", group="g", knowledge=knowledge, gold=gold)
 
 
@@ -82,7 +86,7 @@ def test_a_builder_that_stumbles_and_an_empty_box_set_are_failed_readings(table,
     assert result.trajectory.ending == "failed reading"
     assert "IndexError" in result.trajectory.reason
     assert "test_answer.py" in result.trajectory.reason
-    monkeypatch.setattr(module, "boxes_for", lambda knowledge: module.BoxSet((), notes=("topic is not in the graph",)))
+    monkeypatch.setattr(module, "boxes_for", lambda knowledge: BoxSet((), notes=("topic is not in the graph",)))
     result, system = answered(table)
     assert result.trajectory.reason == "its BOXes hold no field; topic is not in the graph"
     assert not system.tasks
@@ -119,7 +123,7 @@ def test_a_reading_error_of_grounding_is_the_questions_own(table):
 
 def test_a_metric_that_fails_is_never_the_answers_fault(table, monkeypatch):
     monkeypatch.setattr(module, "score", lambda *a: 1 / 0)
-    with pytest.raises(MachineryError, match="scoring failed.*ZeroDivisionError"):
+    with pytest.raises(MachineryError, match=r"scoring failed.*ZeroDivisionError"):
         answered(table)
 
 

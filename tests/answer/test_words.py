@@ -156,5 +156,5 @@ def test_a_template_without_a_system_role_says_what_to_set() -> None:
     messages: list[Message] = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     from pandora_train.errors import UserError
 
-    with pytest.raises(UserError, match="prompt.system_role=false"):
+    with pytest.raises(UserError, match=r"prompt\.system_role=false"):
         encode(messages, "c", tokenizer_of("mistral"))

@@ -172,5 +172,5 @@ def test_the_triple_limit_is_noted() -> None:
 def test_quotes_in_a_topic_cannot_leave_the_query() -> None:
     with serving() as server:
         knowledge = GraphKnowledge(store=server.url, topics=('x" } SELECT * { ?s ?p "',), hops=1)
-        with pytest.raises(ReadingError, match="holds no table for this question; topic .* is not in the graph"):
+        with pytest.raises(ReadingError, match=r"holds no table for this question; topic .* is not in the graph"):
             boxes_for(knowledge)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pandora_train.box.box import BoxSet
@@ -36,6 +36,7 @@ def test_a_column_is_a_number_only_when_each_cell_reads_back(cells: list[str], d
     assert typed(list(cells)).dtype == dtype
 
 
+@example(["1\u0660"])
 @given(st.lists(st.one_of(st.from_regex(r"-?\d{1,20}(\.\d{1,20})?", fullmatch=True), st.text(max_size=4))))
 def test_no_cell_is_lost_by_typing(cells: list[str]) -> None:
     back = [None if v is None or pd.isna(v) else str(v) for v in typed(list(cells)).tolist()]

@@ -176,6 +176,7 @@ def test_sparql_reads_like_the_same_s_expression() -> None:
 @pytest.mark.parametrize(("text", "reason"), [
     ("SELECT nonsense", "does not parse"), ("ASK { ?x ?y ?z }", "not a SELECT query"),
     ("SELECT ?x { ?x ?p ?y }", "variable as predicate"),
+    ("SELECT ?x { FILTER(?x != ns:m.0ada) FILTER(?x != ns:m.0kiel || ?x = ns:m.0ulm) }", "pattern without triples"),
     ("SELECT ?x { VALUES ?x { } ?x ns:people.person.mentor ?y }", "SPARQL operator"),
     ("SELECT ?x { ?x ns:people.person.mentor ?y FILTER(?y != ns:m.0ada + 1) }", "filter"),
     ("SELECT ?y (COUNT(?x) AS ?n) { ?x ns:people.person.mentor ?y } GROUP BY ?y", "GROUP BY"),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pandora_train.errors import UserError
 from pandora_train.evaluate.compare import Comparison, bootstrap, compare_runs
@@ -74,7 +76,7 @@ def test_runs_that_asked_different_questions_are_refused() -> None:
 def test_both_runs_must_have_finished_the_same_questions() -> None:
     one, two = sample(1, "a", 1.0), sample(2, "b", 0.0)
     whole, part = run("A", [one, two]), run("B", [one], [two])
-    with pytest.raises(UserError, match="B left 1 questions unfinished that A finished, for example q2: .*--resume"):
+    with pytest.raises(UserError, match=r"B left 1 questions unfinished that A finished, for example q2: .*--resume"):
         compare_runs(whole, part)
     with pytest.raises(UserError, match="B left 1 questions unfinished"):
         compare_runs(part, whole)
@@ -113,6 +115,17 @@ def test_no_change_is_not_certainty() -> None:
     assert difference.high is not None
     assert difference.low < -0.01 < 0.01 < difference.high
     assert difference.p == 1.0
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from("abc")),
+                min_size=1, max_size=12))
+def test_an_interval_holds_the_difference_and_nothing_impossible(questions: list[tuple[float, float, str]]) -> None:
+    a = [sample(n, group, x) for n, (x, _, group) in enumerate(questions)]
+    b = [sample(n, group, y) for n, (_, y, group) in enumerate(questions)]
+    d = compared(a, b).differences[0]
+    if d.low is not None:
+        assert d.high is not None
+        assert -1 <= d.low <= d.difference <= d.high <= 1
 
 
 def test_one_cluster_has_no_interval() -> None:

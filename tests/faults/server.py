@@ -118,6 +118,9 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128  # many workers connect at once
 
+    def handle_error(self, *_: object) -> None:
+        """A client that went away is no news here."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -1,17 +1,22 @@
 """Annotate, distill and evaluate on the sample data, with the compiler and a scripted model."""
 
 import json
+import re
 from collections import Counter
 
 import pytest
 
+from pandora_train.box import schema_text
 from pandora_train.config import load
 from pandora_train.distill import DistillConfig, distill
 from pandora_train.errors import UserError
+from pandora_train.evaluate.results import read_results
 from pandora_train.evaluate.run import EvaluateConfig, evaluate
 from pandora_train.llm import LLMConfig
 from pandora_train.memory import read_entries
+from pandora_train.prompt import PromptConfig
 from pandora_train.records import Trajectory
+from pandora_train.rows import read_rows, read_settings
 from pandora_train.runs import Run
 from pandora_train.sources import DataConfig
 from pandora_train.sources import load as load_data
@@ -64,14 +69,15 @@ def test_rows_are_what_the_agent_would_send(memory, tmp_path):
 
     folder = distilled(memory, tmp_path)
     rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    assert read_settings(folder) == PromptConfig().settings()
     assert set(rows) == {"train", "validation"}
     assert {r["benchmark"] for r in rows["train"]} == {"spider", "wikitq", "grailqa", "webqsp"}
-    entries = {e.id: e for e in read_entries(memory)}
+    entries = {e.id: e for e in read_entries(str(memory))}
     for row in rows["train"]:
-        roles = [m["role"] for m in row["messages"]]
-        assert roles == ["system", "user", "assistant"]
-        assert row["messages"][1]["content"].startswith(entries[row["id"]].boxes)
-        assert entries[row["id"]].turns[-1].code in row["messages"][2]["content"]
+        assert [m["role"] for m in row["prompt"]] == ["system", "user"]
+        assert [m["role"] for m in row["completion"]] == ["assistant"]
+        assert row["prompt"][1]["content"].startswith(schema_text(entries[row["id"]].boxes))
+        assert entries[row["id"]].turns[-1].code in row["completion"][0]["content"]
     held = {(r["benchmark"], r["group"]) for r in rows["validation"]}
     assert not held & {(r["benchmark"], r["group"]) for r in rows["train"]}
 
@@ -82,9 +88,9 @@ def test_what_is_held_out_demonstrates_nothing(memory, tmp_path):
 
     folder = distilled(memory, tmp_path, "retrieval.k=2", "held_out=0.4", "max_tokens=100000")
     rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    entries = {e.id: e for e in read_entries(memory)}
+    entries = {e.id: e for e in read_entries(str(memory))}
     held = {entries[r["id"]].turns[-1].code for r in rows["validation"]}
-    shown = "".join(r["messages"][0]["content"] for split in rows.values() for r in split)
+    shown = "".join(r["prompt"][0]["content"] for split in rows.values() for r in split)
     assert held
     assert not [code for code in held if code in shown]
     with pytest.raises(UserError, match="memory="):
@@ -120,29 +126,13 @@ def test_evaluation_scores_and_resumes_without_repeating(tmp_path):
     results = evaluate(config, run)
     samples = run.read("samples.jsonl", Trajectory)
     assert {t.id for t in samples} == {e.id for e in examples}
-    assert results["questions"]["scored"] == 4
+    assert results == read_results(run.path / "results.json")
+    assert (results.questions.asked, results.questions.n, results.complete) == (4, 4, True)
     assert all(t.scores["ex"] == 0 and t.gold_rows is not None for t in samples)
-    before = (run.path / "samples.jsonl").read_bytes()
+    before = {f.name: f.read_bytes() for f in run.path.glob("*.jsonl")}
     (tmp_path / "script.jsonl").write_text("")  # a repeated call would now fail
-    evaluate(config, Run("evaluate", "t", config, tmp_path / "run", resume=True))
-    assert (run.path / "samples.jsonl").read_bytes() == before
-
-
-def test_machinery_failures_leave_samples_unfinished(tmp_path, monkeypatch):
-    from pandora_train.errors import MachineryError
-    from pandora_train.evaluate import run as module
-    from pandora_train.llm.scripted import ScriptedLLM
-
-    def gone(messages, sample):
-        raise MachineryError("server gone")
-
-    monkeypatch.setattr(module, "open_llm", lambda config: ScriptedLLM(gone))
-    config = evaluation(tmp_path, [])
-    run = Run("evaluate", "t", config, tmp_path / "run")
-    with pytest.raises(UserError, match="4 samples unfinished"):
-        evaluate(config, run)
-    assert run.read("samples.jsonl", Trajectory) == []
-    assert json.loads((run.path / "results.json").read_text())["questions"]["unfinished"] == 4
+    assert evaluate(config, Run("evaluate", "t", config, tmp_path / "run", resume=True)) == results
+    assert {f.name: f.read_bytes() for f in run.path.glob("*.jsonl")} == before
 
 
 def test_the_llm_teacher_asks_databases_first_and_keeps_only_gold(tmp_path):
@@ -160,30 +150,53 @@ def test_the_llm_teacher_asks_databases_first_and_keeps_only_gold(tmp_path):
     assert all(len(a.trajectory.steps) == 4 for a in attempts)
 
 
-def test_annotating_goes_on_after_a_failure_of_the_machinery_and_resumes(tmp_path, monkeypatch):
-    from pandora_train.errors import MachineryError
-    from pandora_train.teach import annotate as module
+def test_a_compiler_that_stumbles_over_one_label_ends_nothing(tmp_path, monkeypatch):
+    from pandora_train.systems import compiled as module
 
-    config = AnnotateConfig(data=[DataConfig(benchmark="spider", path=SPIDER, split="dev", limit=3)] * 2)
-    compiled, broken = module._compile, load_data(config.data[0])[0].id
+    config = AnnotateConfig(data=[DataConfig(benchmark="spider", path=SPIDER, split="dev", limit=3)])
+    compiled, broken = module.compile_label, load_data(config.data[0])[0].id
 
-    def fails_once(example, *rest):
-        if example.id == broken:
-            raise MachineryError("no child")
-        return compiled(example, *rest)
+    def stumbles(example, boxes):
+        return [][1] if example.id == broken else compiled(example, boxes)
 
-    monkeypatch.setattr(module, "_compile", fails_once)
-    with pytest.raises(UserError, match="1 questions unfinished"):
-        annotate(config, Run("annotate", "t", config, tmp_path / "run"))
-    monkeypatch.setattr(module, "_compile", compiled)
-    run = Run("annotate", "t", config, tmp_path / "run", resume=True)
-    assert len(run.read("attempts.jsonl", Attempt)) == 2
+    monkeypatch.setattr(module, "compile_label", stumbles)
+    run = Run("annotate", "t", config, tmp_path / "run")
     annotate(config, run)
-    assert len({a.id for a in run.read("attempts.jsonl", Attempt)}) == len(run.read("attempts.jsonl", Attempt)) == 3
+    attempts = {a.id: a for a in run.read("attempts.jsonl", Attempt)}
+    assert len(attempts) == 3
+    assert attempts[broken].outcome == "compiler failed"
+    assert "IndexError" in attempts[broken].reason
+    assert all(a.outcome != "compiler failed" for i, a in attempts.items() if i != broken)
+
+
+@pytest.mark.parametrize(("setting", "said"), [
+    ("prompt.values=matched", "agent.prompt.values=none (here matched)"), ("prompt.types=true", "agent.prompt.types=False")])
+@pytest.mark.model
+def test_rows_are_laid_out_as_the_memory_was_annotated(memory, tmp_path, setting, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        distilled(memory, tmp_path, setting)
+
+
+@pytest.mark.model
+def test_one_question_of_two_memories_is_one_row_or_one_a_program(memory, tmp_path):
+    from pandora_train.runs import append_line
+
+    second = tmp_path / "second.jsonl"
+    entries = read_entries(str(memory))
+    for e in entries:
+        other = e.turns[-1].model_copy(update={"code": e.turns[-1].code + "\n# again", "reply": "x"})
+        append_line(second, e.model_copy(update={"turns": (other,), "provenance": {"teacher": "m", "checked": "gold"}})
+                    .model_dump_json())
+    both = f"memory=[{memory}, {second}]"
+    once, twice = (read_rows(distilled(memory, tmp_path / n, both, f"programs={n}", "held_out=0", "max_tokens=99999"))
+                   for n in ("1", "2"))
+    assert len({r.id for r in once}) == len(once) == len({e.question.lower() for e in entries})
+    assert len({r.id for r in twice}) == len(twice) == 2 * len(once)
+    assert not [r for r in once if "# again" in r.completion[0]["content"]]
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path):
-    for wrong in ("workers=0", "agent.rounds=-1", "retrieval.k=-1"):
+    for wrong in ("workers=0", "agent.rounds=-1", "retrieval.k=-1", "relations.keep=-1"):
         with pytest.raises(UserError, match=wrong.split("=")[0]):
             load(EvaluateConfig, "configs/quickstart/tiny-evaluate.yaml", [wrong])
     with pytest.raises(UserError, match="limits"):

@@ -33,15 +33,15 @@ def test_the_key_of_openai_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.example/v1")  # read by OpenAI's own client
     server = serve(lambda request: (200, BODY))
-    open_llm(LLMConfig(model="m", base_url=server.base_url)).chat(ASK)
+    open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url)).chat(ASK)
     assert SECRET not in json.dumps(server.headers)
     with pytest.raises(UserError, match="alone"):
-        open_llm(LLMConfig(model="m", base_url=server.base_url, api_key_env="OPENAI_API_KEY"))
+        open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, api_key_env="OPENAI_API_KEY"))
     own = open_llm(LLMConfig(model="m", cache=False))
     assert own.connection.url == "https://api.openai.com/v1"  # type: ignore[attr-defined]
     assert own.connection._client.headers["authorization"] == f"Bearer {SECRET}"  # type: ignore[attr-defined]
     for lookalike in ("https://api.openai.com.example.org/v1", "https://api.openai.community/v1"):
-        plain = open_llm(LLMConfig(model="m", base_url=lookalike, cache=False))
+        plain = open_llm(LLMConfig(cache=False, model="m", base_url=lookalike))
         assert "authorization" not in plain.connection._client.headers  # type: ignore[attr-defined]
 
 
@@ -49,16 +49,16 @@ def test_a_key_of_ones_own_goes_to_its_host_and_never_in_the_clear(monkeypatch: 
                                                                    serve: Callable[..., Any]) -> None:
     server = serve(lambda request: (200, BODY))
     with pytest.raises(UserError, match="set the environment variable MY_KEY"):
-        open_llm(LLMConfig(model="m", base_url=server.base_url, api_key_env="MY_KEY"))
+        open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, api_key_env="MY_KEY"))
     monkeypatch.setenv("MY_KEY", f" {SECRET}\n")
-    open_llm(LLMConfig(model="m", base_url=server.base_url, api_key_env="MY_KEY")).chat(ASK)
+    open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, api_key_env="MY_KEY")).chat(ASK)
     assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
     for url in ("http://10.0.0.7:8000/v1", "http://gpu7/v1", "http://127.0.0.1.example.org/v1", "http://0.0.0.0:80/v1"):
         with pytest.raises(UserError, match="unencrypted"):
-            open_llm(LLMConfig(model="m", base_url=url, api_key_env="MY_KEY"))
+            open_llm(LLMConfig(cache=False, model="m", base_url=url, api_key_env="MY_KEY"))
     monkeypatch.setenv("MY_KEY", "schlüssel\n2")
     with pytest.raises(UserError, match="characters") as caught:
-        open_llm(LLMConfig(model="m", base_url=server.base_url, api_key_env="MY_KEY"))
+        open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, api_key_env="MY_KEY"))
     assert "schl" not in str(caught.value)
 
 
@@ -66,7 +66,7 @@ def test_a_redirect_takes_no_key_along(monkeypatch: pytest.MonkeyPatch, serve: C
     monkeypatch.setenv("MY_KEY", SECRET)
     server = serve(lambda request: (307, b""))
     with pytest.raises(UserError, match="redirects"):
-        open_llm(LLMConfig(model="m", base_url=server.base_url, api_key_env="MY_KEY")).chat(ASK)
+        open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, api_key_env="MY_KEY")).chat(ASK)
     assert len(server.requests) == 1
 
 
@@ -93,7 +93,7 @@ def test_a_planted_key_is_in_no_message_file_or_repr(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("url", ["127.0.0.1:8000/v1", "ftp://host/v1", "http://", "http://[::1/v1", "https://user:pw@host/v1"])
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UserError, match=r"llm\.base_url") as caught:
-        open_llm(LLMConfig(model="m", base_url=url))
+        open_llm(LLMConfig(cache=False, model="m", base_url=url))
     assert "pw" not in str(caught.value)
 
 
@@ -109,16 +109,16 @@ def test_this_machine_is_not_reached_through_a_proxy_and_others_are(monkeypatch:
                                                                    serve: Callable[..., Any]) -> None:
     proxy, server = serve(lambda request: (200, BODY)), serve(lambda request: (200, BODY))
     monkeypatch.setenv("http_proxy", proxy.base_url.removesuffix("/v1"))
-    open_llm(LLMConfig(model="m", base_url=server.base_url)).chat(ASK)
+    open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url)).chat(ASK)
     assert (len(server.requests), len(proxy.requests)) == (1, 0)
-    open_llm(LLMConfig(model="m", base_url="http://models.example/v1")).chat(ASK)
+    open_llm(LLMConfig(cache=False, model="m", base_url="http://models.example/v1")).chat(ASK)
     assert proxy.paths == ["http://models.example/v1/chat/completions"]
 
 
 def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "nonsense://x")
     with pytest.raises(UserError, match="proxy"):
-        open_llm(LLMConfig(model="m", base_url="http://models.example/v1"))
+        open_llm(LLMConfig(cache=False, model="m", base_url="http://models.example/v1"))
 
 
 def test_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("this machine has no IPv6")
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        assert open_llm(LLMConfig(model="m", base_url=f"http://[::1]:{server.server_address[1]}/v1")).chat(ASK).text == "a"
+        assert open_llm(LLMConfig(cache=False, model="m", base_url=f"http://[::1]:{server.server_address[1]}/v1")).chat(ASK).text == "a"
     finally:
         server.shutdown()
         server.server_close()

@@ -114,11 +114,11 @@ def test_our_own_server_names_its_weights(fault_server: Callable[..., Any]) -> N
 def test_a_server_that_is_away_or_refuses_the_key_is_no_name(serve: Callable[..., Any]) -> None:
     away = serve(lambda request: (503, {}))
     with pytest.raises(MachineryError):
-        open_llm(LLMConfig(model="m", base_url=away.base_url, retries=0)).identity()
+        open_llm(LLMConfig(cache=False, model="m", base_url=away.base_url, retries=0)).identity()
     for status, says in ((401, "key"), (404, "does not know")):
         server = serve(lambda request, status=status: (status, {"error": {"message": "no"}}))
         with pytest.raises(UserError, match=says):
-            open_llm(LLMConfig(model="m", base_url=server.base_url, retries=0)).identity()
+            open_llm(LLMConfig(cache=False, model="m", base_url=server.base_url, retries=0)).identity()
 
 
 def test_weights_on_disk_whatever_they_are_called(tiny_model: Path, tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_graph_forms_leak_over_topics_and_topics_may_be_shared():
     assert reserved.shares(entry(benchmark="grailqa", program_id=program_id(other))) == "label"
 
 
+def test_relation_chains_are_the_label_of_their_topic_alone():
+    def chain(id, topic):
+        return program_id(example(id=id, benchmark="pathquestion", language="path", program="spouse -> nation", group=topic))
+
+    assert chain("e1", "ann") == chain("paraphrase", "ann") != ""
+    assert chain("e1", "ann") != chain("e1", "bob")
+
+
 def test_memory_leaves_leaking_entries_out(tmp_path, monkeypatch):
     import numpy as np
 

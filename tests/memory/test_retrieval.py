@@ -10,6 +10,7 @@ from pandora_train.box.schema import SchemaBox, SchemaField
 from pandora_train.encoder import SentenceEncoder
 from pandora_train.errors import UserError
 from pandora_train.memory import Entry, Turn, normal_question, read_entries
+from pandora_train.records import content_id
 from pandora_train.retrieval import Query, RetrievalConfig, Retriever, embedded, open_retriever
 from pandora_train.runs import append_line
 
@@ -91,6 +92,35 @@ def test_equals_a_full_stable_sort(rows, question, k, scope, longest):
     assert ids(entries, query, k=k, scope=scope, longest=longest) == reference(entries, query, config, scores)
 
 
+def random_unit(texts):
+    """384 random dimensions a text, as wide as a real encoder's: sums whose order shows in the last bit."""
+    rows = np.stack([np.random.default_rng(list(t.encode())).standard_normal(384) for t in texts]).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+random_unit.name = "random"
+
+
+def test_equal_questions_keep_the_memorys_order_whatever_its_size():
+    for size in range(20, 60):
+        entries = [entry(f"e{n}", f"other {n}" if n % 7 else "the same", fields=1) for n in range(size)]
+        retriever, expected = Retriever(entries, random_unit), [f"e{n}" for n in range(0, size, 7)]
+        config = RetrievalConfig(k=size)
+        for number in range(5):
+            nearest = retriever.nearest([Query("x", f"question {number}", "spider")], config)[0]
+            assert [e.id for e in nearest if e.question == "the same"] == expected
+
+
+@pytest.mark.parametrize("order", ["nearest", "random"])
+def test_no_query_has_no_neighbours(order):
+    assert Retriever(ENTRIES, Letters()).nearest([], RetrievalConfig(k=2, order=order)) == []
+
+
+@pytest.mark.parametrize("order", ["nearest", "random"])
+def test_a_benchmark_without_entries_has_none_of_its_own(order):
+    assert ids(ENTRIES, Query("x", "a", "grailqa"), k=2, scope="own", order=order) == []
+
+
 def test_many_queries_at_once_are_as_one_by_one():
     retriever = Retriever(ENTRIES, Letters())
     queries = [Query("x", text, "spider") for text in ("aaaaa", "bbb", "zz", "aaaa b")]
@@ -129,6 +159,42 @@ def test_a_damaged_cache_is_made_anew(home, damage):
     assert again.texts == []
 
 
+@pytest.mark.parametrize(("keys", "vectors"), [
+    (np.array([b"k" * 24]), np.zeros(1, np.float32)),
+    (np.array([1.0]), np.zeros((1, 26), np.float32)),
+    (np.array([content_id("a", size=24).encode()]), np.full((1, 26), np.nan, np.float32)),
+    (np.array([b"k" * 24]), np.ones((1, 3), np.float32)),
+])
+def test_a_cache_of_another_shape_is_made_anew(home, keys, vectors):
+    embedded(["a"], Letters())
+    (file,) = (home / "embeddings").glob("*.npz")
+    np.savez(file, keys=keys, vectors=vectors)
+    assert np.array_equal(embedded(["a"], Letters()), Letters()(["a"]))
+
+
+def test_what_another_process_stored_meanwhile_stays():
+    class Interrupted(Letters):
+        def __call__(self, texts):
+            embedded(["b"], Letters())  # the other process, while this one encodes
+            return super().__call__(texts)
+
+    embedded(["a"], Interrupted())
+    again = Letters()
+    embedded(["a", "b"], again)
+    assert again.texts == []
+
+
+def test_an_encoder_exchanged_in_its_folder_is_another(tmp_path):
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "weights").write_text("one")
+    embedded(["a"], Letters(str(folder)))
+    (folder / "weights").write_text("other")
+    again = Letters(str(folder))
+    embedded(["a"], again)
+    assert again.texts == ["a"]
+
+
 def test_a_cache_that_cannot_be_written_is_a_warning(home):
     home.mkdir()
     (home / "embeddings").write_text("in the way")
@@ -159,12 +225,13 @@ def test_embedded_encoder_knows_what_is_alike():
     assert v[0] @ v[1] > 0.7 > v[0] @ v[2]
 
 
-def test_an_encoder_that_cannot_be_had_is_a_user_error(monkeypatch):
-    import sentence_transformers
-
-    def unreachable(path):
-        raise OSError("no hub")
-
-    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", unreachable)
+@pytest.mark.parametrize("files", [
+    None, {}, {"config.json": "{}"}, {"config.json": '{"model_type": "bert"}', "model.safetensors": "version https://git-lfs"}])
+def test_an_encoder_that_cannot_be_had_is_a_user_error(tmp_path, monkeypatch, files):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    if files is not None:
+        (tmp_path / "encoder").mkdir()
+    for name, text in (files or {}).items():
+        (tmp_path / "encoder" / name).write_text(text)
     with pytest.raises(UserError, match="no encoder"):
-        SentenceEncoder("no/such")(["a"])
+        SentenceEncoder(str(tmp_path / "encoder"))(["a"])

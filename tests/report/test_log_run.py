@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from pandora_train.cli import app
 from pandora_train.errors import UserError
 from pandora_train.report.load import load_run
-from pandora_train.report.log_run import COLUMNS, TrackingConfig, log_run, sample_rows
+from pandora_train.report.log_run import COLUMNS, TrackingConfig, log_run, metrics, sample_rows
 
 Offline = Callable[[Path], dict[Path, list[Any]]]
 
@@ -56,6 +57,38 @@ def test_logging_again_continues_the_same_run(logged: tuple[Path, str], wandb_of
     assert log_run(folder, TrackingConfig(mode="offline", report=False)) == id
     ids = [r.run.run_id for found in wandb_offline(folder).values() for r in found if r.HasField("run")]
     assert ids == [id, id]
+
+
+def test_a_run_elsewhere_at_the_same_path_is_another_run(
+        logged: tuple[Path, str], write_run: Any, wandb_offline: Offline) -> None:
+    folder, id = logged
+    shutil.rmtree(folder)
+    again = write_run("base", 12, 1)
+    assert again == folder
+    assert log_run(again, TrackingConfig(mode="offline", report=False)) != id
+
+
+def test_the_environment_names_project_entity_and_mode(
+        write_run: Any, wandb_offline: Offline, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PROJECT": "theirs", "ENTITY": "team", "MODE": "offline"}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    by_environment, by_config = write_run("a", 2, 1), write_run("b", 2, 1)
+    log_run(by_environment, TrackingConfig(report=False))
+    log_run(by_config, TrackingConfig(report=False, project="mine", entity="me"))
+
+    def started(folder: Path) -> tuple[str, str]:
+        (run,) = [r.run for found in wandb_offline(folder).values() for r in found if r.HasField("run")]
+        return run.project, run.entity
+
+    assert started(by_environment) == ("theirs", "team")
+    assert started(by_config) == ("mine", "me")
+
+
+def test_figures_hold_what_became_of_the_questions(write_run: Any) -> None:
+    figures = metrics(load_run(write_run("base", 12, 1, benchmarks=("wikitq",), odd=(3,), unfinished=2)))
+    assert [figures[f"wikitq/{k}"] for k in ("asked", "n", "answered", "failed_reading", "unfinished")] == [
+        12, 10, 9, 1, 2]
+    assert figures["ended/failed reading"] == 1
 
 
 def test_the_table_takes_wrong_answers_first(write_run: Any) -> None:

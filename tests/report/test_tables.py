@@ -12,13 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from typer.testing import CliRunner
 
+from pandora_train.cli import app
 from pandora_train.errors import UserError
+from pandora_train.records import Step
 from pandora_train.report import markdown_tables, show, write_report
 from pandora_train.report.load import load_run, load_runs
 from pandora_train.report.markdown import escape
-from pandora_train.report.payload import pack, unpack
+from pandora_train.report.payload import build_payload, pack, unpack
 from pandora_train.report.plots import ablated, all_plots
+from pandora_train.runs import write_text
 
 
 def followed(run: Path, sample: str = "") -> str:
@@ -85,6 +89,69 @@ def test_show_follows_one_question(write_run: Any) -> None:
         assert expected in text
     failed = next(t for t in run.samples if t.status == "error")
     assert "field error" in followed(run.path, failed.id)
+
+
+def test_a_question_without_an_answer_tells_why_everywhere(write_run: Any) -> None:
+    folder = write_run("base", 6, 1, benchmarks=("spider", "wikitq"), odd=(2, 7), unfinished=1)
+    run = load_run(folder)
+    kinds = {t.ending: t for t in run.samples}
+    for ending in ("failed reading",):
+        text = followed(folder, kinds[ending].id)
+        assert f"no turn was taken, {ending}: no such file" in text
+        assert f"ended: {ending}" in text
+        assert kinds[ending].id not in run.diagnoses
+    listed = " ".join(followed(folder).split())
+    assert "wikitq-dev-5 is unfinished: the server is down" in listed
+    assert "1 are unfinished" in listed
+    tables = markdown_tables([folder])
+    assert re.search(r"\| wikitq \| base \| 6 \| 4 \| 1 .*no such file.* \| 0 .*\| 1 \|", tables)
+    assert re.search(r"\| wikitq \| da \| 5 \(\d clusters\) \| \*\*[\d.]+ \(incomplete\)", tables)
+    assert re.search(r"\| spider \| ex \| \d \(\d clusters\) \| \*\*[\d.]+\*\*", tables)
+    assert "(incomplete)" in all_plots([run])[0].title
+
+
+def test_notes_and_refusals_are_shown(write_run: Any) -> None:
+    folder = write_run("base", 3, 1, benchmarks=("spider",))
+    first, *others = load_run(folder).samples
+    refused = Step(reply="", refusal="content_filter")
+    first = first.model_copy(update={"notes": ("renamed header 'a' to 'a_2'",), "steps": (refused,), "rows": None,
+                                     "status": "refused", "scores": {"ex": 0.0}})
+    write_text(folder / "samples.jsonl", "".join(t.model_dump_json() + "\n" for t in (first, *others)))
+    text = followed(folder, first.id)
+    assert "reading: renamed header 'a' to 'a_2'" in text
+    assert "refused: content_filter" in text
+    run = load_run(folder)
+    assert run.diagnoses[first.id].rule == "refused"
+    sample = unpack(build_payload([run])["s0-0"])[0]
+    assert sample["notes"] == list(first.notes)
+    assert sample["steps"][0]["refusal"] == "content_filter"
+    assert "| a refusal | 1 (33%) |" in markdown_tables([folder])
+
+
+def older(folder: Path, file: str) -> None:
+    """Write ``file`` as version 1 of the layout did."""
+    path = folder / file
+    text = path.read_text(encoding="utf-8").replace('"version": 2', '"version": 1').replace('"version":2', '"version":1')
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", ["samples.jsonl", "results.json"])
+@pytest.mark.parametrize("command", ["report", "show", "compare", "predictions"])
+def test_a_run_of_another_layout_is_refused_by_name(write_run: Any, file: str, command: str, tmp_path: Path) -> None:
+    old, new = write_run("old", 2, 1), write_run("new", 2, 2)
+    older(old, file)
+    arguments = {"compare": [str(new)], "predictions": ["--out", str(tmp_path / "out")],
+                 "report": ["--out", str(tmp_path / "r.html")]}
+    result = CliRunner().invoke(app, [command, str(old), *arguments.get(command, [])])
+    assert isinstance(result.exception, UserError)
+    assert re.search(rf"{file} was written by .*layout", str(result.exception))
+    assert "\n" not in str(result.exception)
+
+
+def test_a_run_of_another_config_is_refused_by_name(write_run: Any) -> None:
+    run = write_run("base", 2, 1, {"oracle": True})
+    with pytest.raises(UserError, match=r"base was written by another version of this code \(unknown config keys: oracle"):
+        markdown_tables([run])
 
 
 def test_show_lists_samples_and_names_the_nearest_id(write_run: Any) -> None:

@@ -55,7 +55,7 @@ def open_report(browser: Any, file: Path, link: str = "") -> None:
     wait(browser, "return document.documentElement.dataset.ready")
 
 
-def wait(browser: Any, script: str, *arguments: Any, seconds: float = 10) -> Any:
+def wait(browser: Any, script: str, *arguments: Any, seconds: float = 60) -> Any:
     """Poll ``script`` until it gives something true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.errors import UserError
-from pandora_train.sandbox.frames import Encoder, encode
+from pandora_train.sandbox.frames import BoxEncoder, encode
 from pandora_train.sandbox.inside import wire
 
 
@@ -94,7 +94,7 @@ def test_arrow_columns_arrive_as_plain_ones() -> None:
 
 
 def test_a_box_set_is_encoded_once_and_forgotten_with_it() -> None:
-    encoder = Encoder()
+    encoder = BoxEncoder()
     boxes = BoxSet((Box("t", pd.DataFrame({"a": [1]})),))
     assert encoder(boxes) is encoder(boxes)
     gone = weakref.ref(boxes)

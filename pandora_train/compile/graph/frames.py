@@ -79,6 +79,8 @@ class _FrameCompiler:
         triples, others = _flat(p)
         frames = [self._patterns(triples)] if triples else []
         frames += [self.frame(part) for part in others]
+        if not frames:
+            raise Unsupported("pattern without triples")
         return reduce(self._join, frames)
 
     def _patterns(self, triples: list[Any]) -> Solutions:

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from pandas.core.groupby import GroupBy
 
-Cell = tuple[Any, str]
+TypedText = tuple[Any, str]
 """``(text or None, kind)``; a timestamp stays one until its whole column is known."""
 
 
@@ -41,19 +41,19 @@ class TooMuch(Exception):
     """More rows or text than may leave the sandbox."""
 
 
-def _missing(_: Any) -> Cell:
+def _missing(_: Any) -> TypedText:
     return None, "null"
 
 
-def _number(value: float) -> Cell:
+def _number(value: float) -> TypedText:
     return (None, "null") if value != value else (repr(value), "float")
 
 
-def _moment(value: Any) -> Cell:
+def _moment(value: Any) -> TypedText:
     return (None, "null") if value is pd.NaT else (value, "date")
 
 
-EXACT: dict[type, Callable[[Any], Cell]] = {
+EXACT: dict[type, Callable[[Any], TypedText]] = {
     str: lambda v: (v, "str"),
     int: lambda v: (str(v), "int"),
     float: _number,
@@ -70,7 +70,7 @@ EXACT: dict[type, Callable[[Any], Cell]] = {
 }
 
 
-def cell(value: Any) -> Cell:
+def cell(value: Any) -> TypedText:
     """One cell. Numbers keep their own spelling: ``3`` for an int, ``6.0`` for a float."""
     known = EXACT.get(type(value))
     if known is not None:

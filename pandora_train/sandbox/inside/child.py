@@ -40,14 +40,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Layers:
+class ChildLayers:
     """Which per-child layers this machine has."""
 
     scope: bool
     seccomp: Template | None
 
 
-def main(reply: int, parent: int, limits: Limits, layers: Layers) -> None:
+def main(reply: int, parent: int, limits: Limits, layers: ChildLayers) -> None:
     """The child's whole life; never returns."""
     status = EXIT_NO_REPLY
     try:
@@ -67,7 +67,7 @@ def main(reply: int, parent: int, limits: Limits, layers: Layers) -> None:
         _exit(status)
 
 
-def lock_down(reply: int, parent: int, limits: Limits, layers: Layers) -> None:
+def lock_down(reply: int, parent: int, limits: Limits, layers: ChildLayers) -> None:
     """All layers of one child, strictest last."""
     warmup.touch()
     os.setsid()

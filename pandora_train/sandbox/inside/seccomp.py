@@ -6,7 +6,7 @@ import ctypes
 import os
 
 from .kernel import PR_SET_SECCOMP, prctl
-from .syscalls import AUDIT_ARCH, CONDITIONS, NUMBERS, SELF, Check
+from .syscalls import AUDIT_ARCH, CONDITIONS, NUMBERS, SELF, ArgumentCheck
 
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _ALLOW, _KILL, _EPERM = 0x7FFF0000, 0x80000000, 0x00050001
@@ -17,16 +17,16 @@ Instruction = tuple[int, int, int, object]
 """``(code, jump if true, jump if false, constant)``; the constant may be :data:`SELF`."""
 
 
-class _Filter(ctypes.Structure):
+class _SockFilter(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8),
                 ("k", ctypes.c_uint32))
 
 
 class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.POINTER(_Filter)))
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.POINTER(_SockFilter)))
 
 
-def _check(check: Check) -> list[Instruction]:
+def _check(check: ArgumentCheck) -> list[Instruction]:
     """Two or three instructions that end in a compare; a miss jumps to the block's end (patched)."""
     argument, mask, value = check
     high = 4 if argument < 0 else 0  # both architectures are little-endian
@@ -37,7 +37,7 @@ def _check(check: Check) -> list[Instruction]:
     return code
 
 
-def _alternative(number: int, checks: tuple[Check, ...]) -> list[Instruction]:
+def _alternative(number: int, checks: tuple[ArgumentCheck, ...]) -> list[Instruction]:
     body = [instruction for check in checks for instruction in _check(check)]
     code: list[Instruction] = [(_EQUAL, 0, len(body) + 1, number)]
     for at, (kind, true, _, constant) in enumerate(body):
@@ -68,10 +68,10 @@ class Template:
     def __init__(self) -> None:
         code = instructions(os.uname().machine)
         self._selves = [at for at, (*_, constant) in enumerate(code) if constant is SELF]
-        self._code = (_Filter * len(code))(*[
-            _Filter(kind, true, false, constant if isinstance(constant, int) else 0)
+        self._code = (_SockFilter * len(code))(*[
+            _SockFilter(kind, true, false, constant if isinstance(constant, int) else 0)
             for kind, true, false, constant in code])
-        self._program = _Program(len(code), ctypes.cast(self._code, ctypes.POINTER(_Filter)))
+        self._program = _Program(len(code), ctypes.cast(self._code, ctypes.POINTER(_SockFilter)))
 
     def install(self) -> None:
         """For this thread and for good. Needs NO_NEW_PRIVS."""

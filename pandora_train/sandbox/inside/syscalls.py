@@ -43,14 +43,14 @@ NUMBERS = {"x86_64": X86_64, "aarch64": AARCH64}
 SELF = object()
 """Stands for the process's own id in :data:`CONDITIONS`; filled in when the filter is installed."""
 
-Check = tuple[int, int, object]
+ArgumentCheck = tuple[int, int, object]
 """``(argument number, mask, value)``: the low half of the argument, masked, must equal the value."""
 
 __O_TMPFILE = 0o20000000  # os.O_TMPFILE without O_DIRECTORY
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | __O_TMPFILE
 _W, _X = mmap.PROT_WRITE, mmap.PROT_EXEC
 
-CONDITIONS: dict[str, tuple[tuple[Check, ...], ...]] = {
+CONDITIONS: dict[str, tuple[tuple[ArgumentCheck, ...], ...]] = {
     # a call is allowed when all checks of one of its alternatives hold
     "open": (((1, _WRITES, 0),),),
     "openat": (((2, _WRITES, 0),),),

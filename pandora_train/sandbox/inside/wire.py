@@ -21,7 +21,7 @@ RECEIVED = b"R"
 FAILED = b"F"
 """Sent, with a reason, by a child that could not take its request."""
 
-Column = tuple[Any, ...]
+WireColumn = tuple[Any, ...]
 """``(kind, …)``: see :func:`_column`. Offsets count from the block's start and are multiples of 8."""
 
 TEXT = pd.StringDtype("python", na_value=np.nan)
@@ -38,7 +38,7 @@ def frames(description: bytes, block: bytearray) -> dict[str, pd.DataFrame]:
     return found
 
 
-def _column(column: Column, block: bytearray) -> Any:
+def _column(column: WireColumn, block: bytearray) -> Any:
     kind, *parts = column
     if kind == "plain":  # numbers, bools, datetimes without zone: dtype, rows, offset
         dtype, rows, offset = parts

@@ -121,7 +121,7 @@ def _prepare(settings: dict[str, Any], layers: confine.Layers) -> Children:
     budget = settings["memory_mb"] << 20
     limits = child.Limits(address_space + budget, data + budget, settings["cpu_seconds"],
                           settings["max_rows"], settings["max_bytes"])
-    return Children(limits, child.Layers(scope, template), settings.get("door", ""))
+    return Children(limits, child.ChildLayers(scope, template), settings.get("door", ""))
 
 
 def _seccomp_works() -> None:
