@@ -158,12 +158,12 @@ def _resolve(keys: Sequence[NamedKey], boxes: list[Box]) -> list[ForeignKey]:
         for b in boxes
         for f in b.frame.columns
     }
-    found: dict[ForeignKey, None] = {}
+    resolved: dict[ForeignKey, None] = {}
     for table, source, target, to in keys:
         a, b = where.get((table.lower(), source.lower())), where.get((target.lower(), to.lower()))
         if a and b:
-            found[ForeignKey(*a, *b)] = None
-    return list(found)
+            resolved[ForeignKey(*a, *b)] = None
+    return list(resolved)
 
 
 def quoted(name: str) -> str:

@@ -131,10 +131,10 @@ class _Walk:
 
     def hop(self, frontier: Iterable[str]) -> list[str]:
         """Fetch the triples around ``frontier``; gives the IRIs met for the first time."""
-        asked = list(dict.fromkeys(frontier))
-        self.nodes.update(dict.fromkeys(asked))
+        nodes = list(dict.fromkeys(frontier))
+        self.nodes.update(dict.fromkeys(nodes))
         new: dict[str, None] = {}
-        for part in _batches(asked, self.endpoint.batch):
+        for part in _batches(nodes, self.endpoint.batch):
             for triple in self._around(part):
                 if len(self.triples) >= self.endpoint.limit:
                     self.notes = [f"stopped at {self.endpoint.limit} triples: more lie within these hops"]

@@ -72,14 +72,14 @@ class _Field:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _BoxPlan:
     """One type and its relations."""
 
     kind: str
     fields: list[_Field]
 
 
-def _plans(graph: Graph, used: Ints, heads: Ints, relations: Ints, tails: Ints) -> Iterator[_Plan]:
+def _plans(graph: Graph, used: Ints, heads: Ints, relations: Ints, tails: Ints) -> Iterator[_BoxPlan]:
     """Group triples by type and relation. ``heads`` ascend, so subjects stay sorted within a group."""
     kinds, kind_names = _kinds(graph, used[heads], relations)
     order = np.lexsort((relations, kinds))
@@ -95,7 +95,7 @@ def _plans(graph: Graph, used: Ints, heads: Ints, relations: Ints, tails: Ints) 
         one = _Field(int(relations[start]), heads[start:end], tails[start:end], not several[n])
         group.setdefault(int(kinds[start]), []).append(one)
     for kind, fields in sorted(group.items(), key=lambda item: kind_names[item[0]]):
-        yield _Plan(kind_names[kind], sorted(fields, key=lambda f: graph.names[f.relation]))
+        yield _BoxPlan(kind_names[kind], sorted(fields, key=lambda f: graph.names[f.relation]))
 
 
 def _kinds(graph: Graph, heads: Ints, relations: Ints) -> tuple[Ints, list[str]]:
@@ -125,7 +125,7 @@ def _short(names: Iterable[str]) -> dict[str, str]:
 class _Builder:
     """Lays the relations of one type into one BOX, and those with too many values into BOXes of their own."""
 
-    def __init__(self, graph: Graph, cells: Any, plan: _Plan, name: str, taken: set[str]) -> None:
+    def __init__(self, graph: Graph, cells: Any, plan: _BoxPlan, name: str, taken: set[str]) -> None:
         self.graph, self.cells, self.plan, self.name, self.taken = graph, cells, plan, name, taken
         subjects = np.unique(np.concatenate([f.subjects for f in plan.fields]))
         self.rows = subjects  # the subject of each row

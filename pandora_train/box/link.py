@@ -52,9 +52,9 @@ def topics_of(question: str, graph: Graph) -> tuple[str, ...]:
 def link(question: str, graph: Graph, limit: int = 5) -> list[Candidate]:
     """Up to ``limit`` candidates for each mention, best first; mentions don't overlap, longer ones win."""
     index, words = _index(graph), _words(question)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     free = [True] * len(words)
-    for lookup in (index.exact, index.near):
+    for lookup in (index.exact, index.similar):
         for start, end in _spans(words):
             span = words[start:end]
             if not all(free[start:end]) or _empty(span):
@@ -62,8 +62,8 @@ def link(question: str, graph: Graph, limit: int = 5) -> list[Candidate]:
             ranked = sorted(lookup(span), key=lambda c: (-c[1], -index.degree[c[0]], c[0]))[:limit]
             if ranked:
                 free[start:end] = [False] * (end - start)
-                found += [Candidate(n, " ".join(span), start, s, how) for n, s, how in ranked]
-    return sorted(found, key=lambda c: c.start) or _types(words, graph, limit)
+                candidates += [Candidate(n, " ".join(span), start, s, how) for n, s, how in ranked]
+    return sorted(candidates, key=lambda c: c.start) or _types(words, graph, limit)
 
 
 def _words(text: str) -> list[str]:
@@ -84,7 +84,7 @@ def _empty(span: list[str]) -> bool:
     return all(w in STOP for w in span) or (len(span) == 1 and len(span[0]) < 2)
 
 
-Found = tuple[str, float, Literal["name", "alias", "spelling"]]
+NameMatch = tuple[str, float, Literal["name", "alias", "spelling"]]
 
 
 class _Index:
@@ -113,12 +113,12 @@ class _Index:
                 if word not in STOP and len(word) > 2:
                     self.by_word.setdefault(word, set()).add(key)
 
-    def exact(self, span: list[str]) -> list[Found]:
+    def exact(self, span: list[str]) -> list[NameMatch]:
         key = " ".join(span)
-        found: list[Found] = [(n, 1.0, "name") for n in self.names.get(key, [])]
-        return found + [(n, 0.95, "alias") for n in self.aliases.get(key, [])]
+        matches: list[NameMatch] = [(n, 1.0, "name") for n in self.names.get(key, [])]
+        return matches + [(n, 0.95, "alias") for n in self.aliases.get(key, [])]
 
-    def near(self, span: list[str]) -> list[Found]:
+    def similar(self, span: list[str]) -> list[NameMatch]:
         """Names spelt nearly alike that share a word, or a word's beginning, with the span."""
         text, keys = " ".join(span), set[str]()
         if len(text) < 5:
@@ -127,23 +127,23 @@ class _Index:
             keys |= self.by_word.get(word, set())
         if len(span) == 1:
             keys |= set(self._singles.get(text[:3], ()))
-        found: list[Found] = []
+        matches: list[NameMatch] = []
         for key in keys:
             if abs(len(key) - len(text)) <= 0.3 * len(text):
                 score = SequenceMatcher(None, text, key, autojunk=False).ratio()
                 if score >= NEAR:
                     nodes = self.names.get(key, []) + self.aliases.get(key, [])
-                    found += [(n, score, "spelling") for n in nodes]
-        return found
+                    matches += [(n, score, "spelling") for n in nodes]
+        return matches
 
     @cached_property
     def _singles(self) -> dict[str, list[str]]:
         """Names of one word by their first three letters."""
-        found: dict[str, list[str]] = {}
+        singles: dict[str, list[str]] = {}
         for key in [*self.names, *self.aliases]:
             if " " not in key:
-                found.setdefault(key[:3], []).append(key)
-        return found
+                singles.setdefault(key[:3], []).append(key)
+        return singles
 
 
 @lru_cache(maxsize=8)
@@ -154,15 +154,15 @@ def _index(graph: Graph) -> _Index:
 def _types(words: list[str], graph: Graph, limit: int) -> list[Candidate]:
     """Types named in the question, in singular or plural; longer names first."""
     forms = [_forms(w) for w in words]
-    found = []
+    candidates = []
     for kind in dict.fromkeys([*graph.types, *graph.domains]):
         name = re.sub(r"([a-z])([A-Z])", r"\1 \2", kind.rpartition(".")[2])
         parts = [_forms(w) for w in _words(name)]
         for start in range(len(words) - len(parts) + 1 if parts else 0):
             if all(a & b for a, b in zip(parts, forms[start:], strict=False)):
                 mention = " ".join(words[start:start + len(parts)])
-                found.append(Candidate(kind, mention, start, 1.0, "type"))
-    return sorted(found, key=lambda c: (-len(c.mention.split()), c.start, c.node))[:limit]
+                candidates.append(Candidate(kind, mention, start, 1.0, "type"))
+    return sorted(candidates, key=lambda c: (-len(c.mention.split()), c.start, c.node))[:limit]
 
 
 def _forms(word: str) -> set[str]:

@@ -38,8 +38,8 @@ class RelationFilter:
             return knowledge
         graph = open_graph(knowledge)
         ranked = self.ranked(graph, knowledge.topics, knowledge.hops, question)
-        kept = [name for name, score in ranked[: self.top] if score >= self.threshold]
-        return knowledge.model_copy(update={"relations": tuple(kept)})
+        chosen = [name for name, score in ranked[: self.top] if score >= self.threshold]
+        return knowledge.model_copy(update={"relations": tuple(chosen)})
 
     def ranked(self, graph: Graph, topics: Sequence[str], hops: int,
                question: str) -> list[tuple[str, float]]:
@@ -52,8 +52,8 @@ class RelationFilter:
         names = [graph.names[i] for i in present]
         spoken = [[relation_text(n), *([relation_text(other[n])] if n in other else [])] for n in names]
         self._learn([t for texts in spoken for t in texts])
-        asked = self.encode([question])[0]
-        scores = [max(float(self._vectors[t] @ asked) for t in texts) for texts in spoken]
+        wanted = self.encode([question])[0]
+        scores = [max(float(self._vectors[t] @ wanted) for t in texts) for texts in spoken]
         return sorted(zip(names, scores, strict=True), key=lambda item: (-item[1], item[0]))
 
     def _learn(self, texts: list[str]) -> None:
@@ -77,13 +77,13 @@ def relation_lists(path: str | Path) -> dict[str, tuple[str, ...]]:
     try:
         text = file.read_text(encoding="utf-8")
         lines = [text] if file.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
-        found: dict[str, tuple[str, ...]] = {}
+        lists: dict[str, tuple[str, ...]] = {}
         for line in lines:
             for key, names in json.loads(line).items():
                 if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
                     raise ValueError(f"'{key}' needs a list of relation names")
-                found[key] = tuple(names)
-        return found
+                lists[key] = tuple(names)
+        return lists
     except (OSError, ValueError, AttributeError) as e:
         problem = first_line(e)
         raise UserError(f"{file}: not example ids with lists of relations ({problem})") from None

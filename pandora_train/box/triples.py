@@ -109,7 +109,7 @@ class Graph:
         frontier = np.unique(np.concatenate([np.empty(0, np.int64), *map(self.start, topics)]))
         seen = np.zeros(len(self.nodes), dtype=bool)
         seen[frontier] = True
-        found = [np.empty(0, np.int64)]
+        reached = [np.empty(0, np.int64)]
         for _ in range(hops):
             if not len(frontier):
                 break
@@ -118,13 +118,13 @@ class Graph:
             edges = np.concatenate([out, into])
             ends = np.concatenate([self.tails[out], self.heads[into]])
             if keep is not None:
-                kept = keep[self.relations[edges]]
-                edges, ends = edges[kept], ends[kept]
-            found.append(edges)
+                allowed = keep[self.relations[edges]]
+                edges, ends = edges[allowed], ends[allowed]
+            reached.append(edges)
             new = np.unique(ends[~seen[ends]])
             seen[new] = True
             frontier = new[~self.literal[new]]
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(reached))
 
 
 def _ranges(starts: Ints, nodes: Ints) -> Ints:

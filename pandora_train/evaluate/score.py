@@ -82,7 +82,7 @@ def score_file(predictions: Path, data: DataConfig, timeout: float = SQL_TIMEOUT
 
 
 def _report(data: DataConfig, samples: list[Scored], predicted: dict[str, Prediction], unusable: int,
-            unknown: int, ontology: grailqa.Ontology | None) -> ScoreReport:
+            unknown: int, ontology: grailqa.FreebaseOntology | None) -> ScoreReport:
     return ScoreReport(
         benchmark=data.benchmark, split=data.split, data=data.path, primary=PRIMARY[data.benchmark],
         n=len(samples), unusable=unusable, unknown=unknown,
@@ -91,7 +91,8 @@ def _report(data: DataConfig, samples: list[Scored], predicted: dict[str, Predic
         notes=tuple(_notes(data.benchmark, predicted.values(), ontology)), samples=tuple(samples))
 
 
-def _notes(benchmark: str, predicted: Iterable[Prediction], ontology: grailqa.Ontology | None) -> list[str]:
+def _notes(benchmark: str, predicted: Iterable[Prediction],
+           ontology: grailqa.FreebaseOntology | None) -> list[str]:
     """What must be said beside the numbers."""
     notes = list(DEVIATIONS[benchmark])
     if benchmark == "grailqa" and ontology is None and any(p.form for p in predicted):
@@ -103,7 +104,7 @@ def _notes(benchmark: str, predicted: Iterable[Prediction], ontology: grailqa.On
 # --- verdicts -----------------------------------------------------------------------------------------
 
 
-def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.Ontology | None,
+def _verdict(example: Example, prediction: Prediction | None, ontology: grailqa.FreebaseOntology | None,
              timeout: float) -> Scored:
     if prediction is None:
         return _scored(example, "missing", score(example, None))

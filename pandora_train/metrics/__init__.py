@@ -103,23 +103,23 @@ def _wikitq(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[s
 
 
 def _grailqa(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
-    answers, found = _answers(example), items(rows)
-    return {"f1": sets.set_f1(answers, found), "hits@1": sets.hits_at_1(answers, found)}
+    answers, cells = _answers(example), items(rows)
+    return {"f1": sets.set_f1(answers, cells), "hits@1": sets.hits_at_1(answers, cells)}
 
 
 def _webqsp(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
-    answers, found = _answers(example), items(rows)
+    answers, cells = _answers(example), items(rows)
     parses = example.gold.parses or (answers,)
     anywhere = [answer for parse in parses for answer in parse]
-    precision, recall, f1 = sets.best_prf(parses, found)
+    precision, recall, f1 = sets.best_prf(parses, cells)
     return {"f1": f1, "precision": precision, "recall": recall, "true_accuracy": float(f1 == 1.0),
-            "hits@1": sets.hits_at_1(anywhere, found), "hit": sets.hit(anywhere, found)}
+            "hits@1": sets.hits_at_1(anywhere, cells), "hit": sets.hit(anywhere, cells)}
 
 
 def _pathquestion(example: Example, rows: Sequence[Row], gold: Cells | None) -> dict[str, float]:
-    answers, found = _answers(example), items(rows)
-    return {"f1": sets.prf(answers, found)[2], "hits@1": sets.hits_at_1(answers, found),
-            "hit": sets.hit(answers, found)}
+    answers, cells = _answers(example), items(rows)
+    return {"f1": sets.prf(answers, cells)[2], "hits@1": sets.hits_at_1(answers, cells),
+            "hit": sets.hit(answers, cells)}
 
 
 def _answers(example: Example) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ COMPARISONS = {"le": "<=", "ge": ">=", "lt": "<", "gt": ">"}
 
 
 @dataclass(frozen=True)
-class Ontology:
+class FreebaseOntology:
     """Freebase as the benchmark's files describe it."""
 
     roles: dict[str, tuple[str, str]]
@@ -37,7 +37,7 @@ class Ontology:
 
 
 @dataclass(frozen=True)
-class Node:
+class QueryNode:
     """A node's label."""
 
     id: str
@@ -48,31 +48,31 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class QueryGraph:
     """Nodes by number from 1, the question's node last; edges (from, to) to relations, sorted."""
 
-    nodes: dict[int, Node]
+    nodes: dict[int, QueryNode]
     edges: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def last(self) -> int:
         return len(self.nodes)
 
-    def moved(self, to: dict[int, int]) -> Graph:
+    def moved(self, to: dict[int, int]) -> QueryGraph:
         """The same graph under other numbers; numbers not in ``to`` stay."""
-        return Graph({to.get(n, n): node for n, node in self.nodes.items()},
+        return QueryGraph({to.get(n, n): node for n, node in self.nodes.items()},
                      {(to.get(a, a), to.get(b, b)): relations for (a, b), relations in self.edges.items()})
 
-    def joined(self, over: Graph) -> Graph:
+    def joined(self, over: QueryGraph) -> QueryGraph:
         """Both graphs in one; where a number is in both, the label of ``over`` counts."""
-        return Graph(self.nodes | over.nodes, self.edges | over.edges)
+        return QueryGraph(self.nodes | over.nodes, self.edges | over.edges)
 
-    def labelled(self, number: int, **changes: str | tuple[str, ...]) -> Graph:
+    def labelled(self, number: int, **changes: str | tuple[str, ...]) -> QueryGraph:
         """The graph with one node's label changed."""
-        return Graph(self.nodes | {number: replace(self.nodes[number], **changes)}, self.edges)  # type: ignore[arg-type]
+        return QueryGraph(self.nodes | {number: replace(self.nodes[number], **changes)}, self.edges)  # type: ignore[arg-type]
 
 
-def load_ontology(folder: Path) -> Ontology | None:
+def load_ontology(folder: Path) -> FreebaseOntology | None:
     """Read the three files from ``folder`` or its ``ontology`` folder; ``None`` when one is missing.
 
     Raises :class:`UserError` naming the file and line that doesn't hold what it should.
@@ -85,12 +85,12 @@ def load_ontology(folder: Path) -> Ontology | None:
 
 
 @lru_cache(maxsize=4)
-def _ontology(files: tuple[Path, Path, Path], _stamps: tuple[Stamp, ...]) -> Ontology:
+def _ontology(files: tuple[Path, Path, Path], _stamps: tuple[Stamp, ...]) -> FreebaseOntology:
     roles, types, reverse = (_words(file, size) for file, size in zip(files, (3, 3, 2), strict=True))
     supertypes: defaultdict[str, set[str]] = defaultdict(set)
     for lower, _, upper in types:
         supertypes[lower].add(upper)
-    return Ontology(
+    return FreebaseOntology(
         roles={relation: (domain, range_) for domain, relation, range_ in roles},
         supertypes={lower: frozenset(upper) for lower, upper in supertypes.items()},
         types=frozenset(name for lower, _, upper in types for name in (lower, upper)),
@@ -107,7 +107,7 @@ def _words(file: Path, size: int) -> list[list[str]]:
     return [row for _, row in words]
 
 
-def same_logical_form(a: str, b: str, ontology: Ontology) -> bool:
+def same_logical_form(a: str, b: str, ontology: FreebaseOntology) -> bool:
     """Whether two s-expressions have isomorphic query graphs; one that can't be read equals nothing."""
     if "@@UNKNOWN@@" in a or "@@UNKNOWN@@" in b:
         return False
@@ -118,7 +118,7 @@ def same_logical_form(a: str, b: str, ontology: Ontology) -> bool:
     return isomorphic(first, second)
 
 
-def _graph(form: SExpression, ontology: Ontology) -> Graph:
+def _graph(form: SExpression, ontology: FreebaseOntology) -> QueryGraph:
     if isinstance(form, str):
         return _leaf(form, ontology)
     head = form[0]
@@ -142,30 +142,30 @@ def _graph(form: SExpression, ontology: Ontology) -> Graph:
     raise ValueError(f"unknown operator {head}")
 
 
-def _leaf(symbol: str, ontology: Ontology) -> Graph:
+def _leaf(symbol: str, ontology: FreebaseOntology) -> QueryGraph:
     """An entity, literal or class is one node; a relation two, the domain's (last) and the range's."""
     if "^^" in symbol:
-        return Graph({1: Node(symbol, "literal")})
+        return QueryGraph({1: QueryNode(symbol, "literal")})
     if symbol in ontology.types:
-        return Graph({1: Node(symbol, "class")})
+        return QueryGraph({1: QueryNode(symbol, "class")})
     if symbol not in ontology.roles:
-        return Graph({1: Node(symbol, "entity")})
+        return QueryGraph({1: QueryNode(symbol, "entity")})
     domain, range_ = ontology.roles[symbol]
     edges: dict[tuple[int, int], tuple[str, ...]] = {(2, 1): (symbol,)}
     if symbol in ontology.reverse:
         edges[1, 2] = (ontology.reverse[symbol],)
-    return Graph({1: Node(range_, "class"), 2: Node(domain, "class")}, edges)
+    return QueryGraph({1: QueryNode(range_, "class"), 2: QueryNode(domain, "class")}, edges)
 
 
-def _join(relation: Graph, inner: Graph, ontology: Ontology) -> Graph:
+def _join(relation: QueryGraph, inner: QueryGraph, ontology: FreebaseOntology) -> QueryGraph:
     """The relation's first node becomes the inner graph's question node, of the narrower class."""
-    near, far = relation.nodes[1], inner.nodes[inner.last]
-    if near.type == far.type == "class" and far.id in ontology.supertypes.get(near.id, frozenset()):
-        inner = inner.labelled(inner.last, id=near.id)
+    first, last = relation.nodes[1], inner.nodes[inner.last]
+    if first.type == last.type == "class" and last.id in ontology.supertypes.get(first.id, frozenset()):
+        inner = inner.labelled(inner.last, id=first.id)
     return relation.moved({n: n + inner.last - 1 for n in relation.nodes}).joined(inner)
 
 
-def _meet(first: Graph, second: Graph) -> Graph:
+def _meet(first: QueryGraph, second: QueryGraph) -> QueryGraph:
     """Both graphs about one question node; where both name its class, the first names it."""
     a, b = first.nodes[first.last], second.nodes[second.last]
     if a.type == b.type == "class":
@@ -174,23 +174,23 @@ def _meet(first: Graph, second: Graph) -> Graph:
     return moved.joined(second.moved({second.last: first.last + second.last - 1}))
 
 
-def isomorphic(a: Graph, b: Graph) -> bool:
+def isomorphic(a: QueryGraph, b: QueryGraph) -> bool:
     """Whether some pairing of nodes keeps labels and edges; query graphs are small, so it is searched."""
     if sorted(map(repr, a.nodes.values())) != sorted(map(repr, b.nodes.values())):
         return False
     return len(a.edges) == len(b.edges) and _pair(a, b, sorted(a.nodes), {})
 
 
-def _pair(a: Graph, b: Graph, left: Sequence[int], pairs: dict[int, int]) -> bool:
-    if not left:
+def _pair(a: QueryGraph, b: QueryGraph, unpaired: Sequence[int], pairs: dict[int, int]) -> bool:
+    if not unpaired:
         return True
-    node = left[0]
+    node = unpaired[0]
     for other, label in b.nodes.items():
         if label != a.nodes[node] or other in pairs.values():
             continue
         trial = pairs | {node: other}
-        kept = all(a.edges.get((node, n)) == b.edges.get((other, m))
+        agrees = all(a.edges.get((node, n)) == b.edges.get((other, m))
                    and a.edges.get((n, node)) == b.edges.get((m, other)) for n, m in trial.items())
-        if kept and _pair(a, b, left[1:], trial):
+        if agrees and _pair(a, b, unpaired[1:], trial):
             return True
     return False

@@ -65,7 +65,7 @@ def shaped(rows: Sequence[Sequence[Cell]], count: int, width: int) -> list[Seque
 
 def _candidates(gold: GoldColumn, answers: list[_Column], ordered: bool) -> dict[int, _Keys]:
     """Answer columns that hold what ``gold`` holds, as a bag or in order, each read by its types."""
-    found: dict[int, _Keys] = {}
+    matching: dict[int, _Keys] = {}
     bag = Counter(gold.keys)
     for j, column in enumerate(answers):
         read = {cell: gold.read(cell) for cell in set(column)}
@@ -73,8 +73,8 @@ def _candidates(gold: GoldColumn, answers: list[_Column], ordered: bool) -> dict
             continue
         keys = tuple(read[cell] for cell in column)
         if keys == gold.keys or (not ordered and Counter(keys) == bag):
-            found[j] = keys
-    return found
+            matching[j] = keys
+    return matching
 
 
 def _assign(gold: list[_Keys], candidates: list[dict[int, _Keys]], i: int, used: set[int],

@@ -59,8 +59,8 @@ class _Worker:
         except BrokenPipeError:
             return b""
         chunks: list[bytes] = []
-        while (left := end - time.monotonic()) > 0:
-            if select.select([stdout], [], [], left)[0]:
+        while (remaining := end - time.monotonic()) > 0:
+            if select.select([stdout], [], [], remaining)[0]:
                 chunk = stdout.read1(1 << 20)
                 chunks.append(chunk)
                 if not chunk or chunk.endswith(b"\n"):

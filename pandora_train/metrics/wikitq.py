@@ -120,12 +120,12 @@ def denotation_match(gold: Sequence[str], predicted: Sequence[str], canon: Seque
     """Whether the predicted items are the gold items; ``canon`` is the tagged form beside each gold item."""
     canons = canon if len(canon) == len(gold) else [""] * len(gold)
     wanted = _unique([to_value(text, form) for text, form in zip(gold, canons, strict=True)])
-    found = _unique([to_value(text) for text in predicted])
-    return len(wanted) == len(found) and all(any(w.matches(f) for f in found) for w in wanted)
+    answer = _unique([to_value(text) for text in predicted])
+    return len(wanted) == len(answer) and all(any(w.matches(f) for f in answer) for w in wanted)
 
 
 def _unique(values: list[Value]) -> list[Value]:
-    kept: dict[tuple[str, object], Value] = {}
+    unique: dict[tuple[str, object], Value] = {}
     for value in values:
-        kept.setdefault(value.key, value)
-    return list(kept.values())
+        unique.setdefault(value.key, value)
+    return list(unique.values())

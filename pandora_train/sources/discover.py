@@ -45,7 +45,7 @@ _GRAPHS = ["triples.tsv"]
 
 
 @dataclass(frozen=True)
-class Found:
+class Survey:
     """One benchmark folder: usable questions per split, and why others are not usable."""
 
     benchmark: str
@@ -57,7 +57,7 @@ class Found:
     """Split to what keeps it from being read at all."""
 
 
-def discover(root: Path) -> list[Found]:
+def discover(root: Path) -> list[Survey]:
     """The benchmark folders that ``root`` is or holds, each split read in full.
 
     Raises :class:`UserError` when ``root`` is no folder.
@@ -65,14 +65,14 @@ def discover(root: Path) -> list[Found]:
     if not root.is_dir():
         raise UserError(f"no folder {root}")
     folders = [root, *sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))]
-    found = []
+    surveys = []
     for benchmark, markers in _MARKERS.items():
-        found += [_survey(benchmark, f) for f in folders if any((f / m).is_file() for m in markers)]
-    return found
+        surveys += [_survey(benchmark, f) for f in folders if any((f / m).is_file() for m in markers)]
+    return surveys
 
 
-def _survey(benchmark: str, path: Path) -> Found:
-    found = Found(benchmark, path)
+def _survey(benchmark: str, path: Path) -> Survey:
+    survey = Survey(benchmark, path)
     for split in ("train", "dev", "test"):
         config = DataConfig.model_validate({"benchmark": benchmark, "path": str(path), "split": split})
         try:
@@ -80,12 +80,12 @@ def _survey(benchmark: str, path: Path) -> Found:
         except MissingFile:
             continue
         except UserError as e:
-            found.problems[split] = str(e)
+            survey.problems[split] = str(e)
             continue
-        found.counts[split] = len(loaded.examples)
+        survey.counts[split] = len(loaded.examples)
         if loaded.unusable:
-            found.unusable[split] = Counter(loaded.unusable.values())
-    return found
+            survey.unusable[split] = Counter(loaded.unusable.values())
+    return survey
 
 
 def graphs(root: Path) -> list[Path]:
@@ -102,9 +102,9 @@ def show_data(root: Path, manifest: Path | None = None) -> None:
     """
     console = Console(highlight=False)
     say = partial(console.print, markup=False, soft_wrap=True)
-    found = discover(root)
+    surveys = discover(root)
     table = Table("benchmark", "folder", "train", "dev", "test", "not usable")
-    for f in found:
+    for f in surveys:
         cells = [str(f.counts.get(s, "–")) for s in ("train", "dev", "test")]
         left_out = sum(reasons.total() for reasons in f.unusable.values())
         table.add_row(f.benchmark, escape(str(f.path)), *cells, str(left_out))
@@ -112,7 +112,7 @@ def show_data(root: Path, manifest: Path | None = None) -> None:
         triples = sum(1 for _ in lines(path / "triples.tsv")) - 1
         table.add_row("graph", escape(str(path)), "", "", "", f"{triples} triples")
     console.print(table)
-    for f in found:
+    for f in surveys:
         for split, reasons in f.unusable.items():
             for reason, count in reasons.most_common():
                 say(f"  {f.benchmark} {split}: {count} not usable: {reason}")

@@ -60,12 +60,12 @@ class Store:
 
     def answers(self, gold: list[Entity]) -> tuple[str, ...]:
         """Gold answers as they are compared. Raises :class:`Unusable` when two of them share a name."""
-        found: dict[str, str] = {}
+        ids: dict[str, str] = {}
         for entity in gold:
             node = self.node(entity)
-            if found.setdefault(node, entity.id) != entity.id:
+            if ids.setdefault(node, entity.id) != entity.id:
                 raise Unusable("different gold answers share a name in the fragment")
-        return tuple(found)
+        return tuple(ids)
 
     def topics(self, entities: Iterable[Entity]) -> tuple[str, ...]:
         """Topic nodes. Raises :class:`Unusable` when there is none, or none of them is in the fragment."""

@@ -32,8 +32,8 @@ def folder(path: str) -> Path:
     """``path`` as an existing folder."""
     root = Path(os.path.expanduser(path))  # Path.expanduser raises where there is no such home
     if not root.is_dir():
-        near = did_you_mean(root.name, [p.name for p in root.parent.glob("*") if p.is_dir()])
-        raise UserError(f"no folder {root}{near}")
+        hint = did_you_mean(root.name, [p.name for p in root.parent.glob("*") if p.is_dir()])
+        raise UserError(f"no folder {root}{hint}")
     return root
 
 

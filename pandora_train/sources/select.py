@@ -83,8 +83,8 @@ def select(examples: list[Example], config: DataConfig) -> list[Example]:
     first, last, count = span(config.part)
     examples = [e for e in examples if first <= digest(e.id) % count + 1 <= last]
     if config.limit is not None and len(examples) > config.limit:
-        kept = {e.id for e in sorted(examples, key=lambda e: digest(e.id))[: config.limit]}
-        examples = [e for e in examples if e.id in kept]
+        chosen = {e.id for e in sorted(examples, key=lambda e: digest(e.id))[: config.limit]}
+        examples = [e for e in examples if e.id in chosen]
     return examples
 
 

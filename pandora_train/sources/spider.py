@@ -31,8 +31,8 @@ def read(config: DataConfig) -> Loaded:
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     ids: dict[str, int] = {}
-    for asked in entries(config):
-        db_id, question, query = asked["db_id"], asked["question"].strip(), asked["query"].strip()
+    for row in entries(config):
+        db_id, question, query = row["db_id"], row["question"].strip(), row["query"].strip()
         base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
         example_id = numbered(ids, base)
         path = inside(root / databases, f"{db_id}/{db_id}.sqlite")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pandora_train.metrics import score
-from pandora_train.metrics.grailqa import Ontology, load_ontology, same_logical_form
+from pandora_train.metrics.grailqa import FreebaseOntology, load_ontology, same_logical_form
 from pandora_train.metrics.sets import best_prf, hit, hits_at_1, prf, set_f1
 from pandora_train.sexpr import parse_sexpr
 from pandora_train.sources import DataConfig, load
@@ -29,7 +29,7 @@ NEEDS_DATA = pytest.mark.skipif(not GRAILQA.is_dir(), reason="the GrailQA data f
 class Query:
     """A query graph under construction: labelled nodes, edges, the question's node and the far end."""
 
-    def __init__(self, ontology: Ontology) -> None:
+    def __init__(self, ontology: FreebaseOntology) -> None:
         self.ontology = ontology
         self.labels: dict[int, dict[str, Any]] = {}
         self.edges: list[tuple[int, int, str]] = []
@@ -94,7 +94,7 @@ class Query:
         return right[0], right[1]
 
 
-def oracle(a: str, b: str, ontology: Ontology) -> bool:
+def oracle(a: str, b: str, ontology: FreebaseOntology) -> bool:
     networkx = pytest.importorskip("networkx", reason="the oracle leaves isomorphism to networkx")
     graphs = []
     for text in (a, b):
@@ -119,7 +119,7 @@ def forms() -> list[str]:
     return [entry["s_expression"] for entry in dev]
 
 
-def near_forms(form: str, ontology: Ontology, random_: random.Random) -> Iterator[str]:
+def near_forms(form: str, ontology: FreebaseOntology, random_: random.Random) -> Iterator[str]:
     """The same form said otherwise, and forms that are nearly the same."""
     yield form
     yield turned(parse_sexpr(form), ontology)
@@ -142,7 +142,7 @@ def swapped(form: Any) -> Any:
     return [parts[0], parts[2], parts[1]] if parts[0] == "AND" else parts
 
 
-def turned(form: Any, ontology: Ontology) -> str:
+def turned(form: Any, ontology: FreebaseOntology) -> str:
     """Relations written as the reverse of their reverse, where the ontology has one."""
     if isinstance(form, str):
         return f"(R {ontology.reverse[form]})" if form in ontology.reverse else form
@@ -176,10 +176,10 @@ def test_every_gold_form_equals_itself() -> None:
     assert [f for f in forms() if not same_logical_form(f, f, ontology)] == []
 
 
-SMALL = Ontology(roles={"film.directed_by": ("film", "director"), "director.films": ("director", "film"),
-                        "film.year": ("film", "type.int")}, supertypes={"director": frozenset({"person"})},
-                 types=frozenset({"film", "director", "person"}),
-                 reverse={"film.directed_by": "director.films", "director.films": "film.directed_by"})
+SMALL = FreebaseOntology(roles={"film.directed_by": ("film", "director"), "director.films": ("director", "film"),
+                         "film.year": ("film", "type.int")}, supertypes={"director": frozenset({"person"})},
+                         types=frozenset({"film", "director", "person"}),
+                         reverse={"film.directed_by": "director.films", "director.films": "film.directed_by"})
 
 
 @pytest.mark.parametrize(("a", "b", "same"), [
