@@ -96,4 +96,5 @@ def _fragment(folder: Path, layers: str) -> Graph:
 
 
 def _built(triples: pd.DataFrame, ontology: Ontology, aliases: dict[str, str] | None = None) -> Graph:
-    return build(*(triples[column].to_numpy() for column in TRIPLE), ontology, aliases)
+    heads, relations, tails = (triples[column].to_numpy() for column in TRIPLE)
+    return build(heads, relations, tails, ontology, aliases)
