@@ -48,12 +48,13 @@ class TableKnowledge(Record):
 
 
 class DatabaseKnowledge(Record):
-    """One SQLite database; ``schema_path`` names a Spider ``tables.json`` with its foreign keys, if any."""
+    """One SQLite database."""
 
     kind: Literal["database"] = "database"
     path: str
     db_id: str
-    schema_path: str = ""
+    foreign_keys: tuple[tuple[str, str, str, str], ...] | None = None
+    """(table, column, table, column) in the source's spelling; ``None``: those that the file declares."""
 
 
 class GraphKnowledge(Record):

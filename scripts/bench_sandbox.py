@@ -36,6 +36,7 @@ from pandora_train.compile.sql.query import compile_sql
 from pandora_train.records import DatabaseKnowledge
 from pandora_train.sandbox import Sandbox, SandboxConfig
 from pandora_train.sandbox.inside import cells
+from pandora_train.sources.spider import foreign_keys
 
 Run = Callable[[BoxSet, str], Any]
 GROUP_BY = "result = t.groupby('k')['x'].sum().reset_index()"
@@ -170,6 +171,7 @@ def spider_programs(folder: Path, limit: int) -> Iterator[tuple[BoxSet, str]]:
     rows = json.loads((folder / "dev.json").read_text(encoding="utf-8"))
     random.Random(0).shuffle(rows)
     known: dict[str, BoxSet] = {}
+    keys = foreign_keys(folder / "tables.json")
     made = 0
     for row in rows:
         name = row["db_id"]
@@ -180,7 +182,7 @@ def spider_programs(folder: Path, limit: int) -> Iterator[tuple[BoxSet, str]]:
             continue
         if name not in known:
             known[name] = boxes_for(DatabaseKnowledge(path=str(path), db_id=name,
-                                                      schema_path=str(folder / "tables.json")))
+                                                      foreign_keys=keys[name]))
         try:
             code = compile_sql(row["query"], known[name]).code
         except Unsupported:

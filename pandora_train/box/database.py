@@ -1,4 +1,4 @@
-"""One SQLite database as BOXes: a BOX per table, foreign keys from Spider's ``tables.json`` or SQLite itself.
+"""One SQLite database as BOXes: a BOX per table, foreign keys as given with it or declared in it.
 
 Values are what SQLite returns, since compiled labels and gold SQL are compared on them. SQLite types cells,
 not columns, so a column is typed by what it holds:
@@ -21,10 +21,9 @@ import pandas as pd
 
 from pandora_train.box.box import Box, BoxSet, ForeignKey, identifier
 from pandora_train.box.table import column_names
-from pandora_train.errors import ReadingError, UserError, did_you_mean
+from pandora_train.errors import ReadingError
 from pandora_train.records import DatabaseKnowledge
 from pandora_train.sources.reading import readable
-from pandora_train.sources.spider import spider_schemas
 
 _EXACT = 2**53  # integers beyond this are not exact as float64
 
@@ -43,10 +42,8 @@ def database_boxes(knowledge: DatabaseKnowledge) -> BoxSet:
         views = _names(con, "view")
     if views:
         notes.append(f"views are left out: {', '.join(views)}")
-    if knowledge.schema_path:
-        with readable(knowledge.schema_path):
-            declared = _spider_keys(Path(knowledge.schema_path), knowledge.db_id)
-    return BoxSet(tuple(boxes), tuple(_resolve(declared, boxes)), tuple(notes))
+    keys = declared if knowledge.foreign_keys is None else knowledge.foreign_keys
+    return BoxSet(tuple(boxes), tuple(_resolve(keys, boxes)), tuple(notes))
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -64,7 +61,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _names(con: sqlite3.Connection, kind: str) -> list[str]:
-    names = con.execute("SELECT name FROM sqlite_master WHERE type = ? ORDER BY rowid", (kind,))
+    # A damaged catalogue may hold a name as a blob; SQLite itself still finds the table.
+    query = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = ? AND name NOT NULL ORDER BY rowid"
+    names = con.execute(query, (kind,))
     return [name for (name,) in names if not name.startswith("sqlite_")]
 
 
@@ -139,10 +138,10 @@ def _declared_dtype(declared: str, rows: bool) -> str:
 
 # --- foreign keys: (table, column, table, column) in the source's spelling --------------------------------
 
-Key = tuple[str, str, str, str]
+NamedKey = tuple[str, str, str, str]
 
 
-def _declared_keys(con: sqlite3.Connection, table: str) -> list[Key]:
+def _declared_keys(con: sqlite3.Connection, table: str) -> list[NamedKey]:
     keys = []
     for _, _, target, source, to, *_ in con.execute(f"PRAGMA foreign_key_list({quoted(table)})").fetchall():
         if to is None:  # refers to the primary key
@@ -152,17 +151,7 @@ def _declared_keys(con: sqlite3.Connection, table: str) -> list[Key]:
     return sorted(keys)
 
 
-def _spider_keys(file: Path, db_id: str) -> list[Key]:
-    schemas = spider_schemas(file)
-    if db_id not in schemas:
-        raise UserError(f"database '{db_id}' is not in {file}{did_you_mean(db_id, schemas)}")
-    schema = schemas[db_id]
-    names, tables = schema["column_names_original"], schema["table_names_original"]
-    pairs = [(names[a], names[b]) for a, b in schema["foreign_keys"]]
-    return [(tables[a[0]], a[1], tables[b[0]], b[1]) for a, b in pairs]
-
-
-def _resolve(keys: list[Key], boxes: list[Box]) -> list[ForeignKey]:
+def _resolve(keys: Sequence[NamedKey], boxes: list[Box]) -> list[ForeignKey]:
     """Keys in the BOXes' spelling; names compare without case, as in SQL. Keys of absent fields go."""
     where = {
         (b.original.lower(), b.original_fields.get(f, f).lower()): (b.name, f)

@@ -6,6 +6,7 @@ The encoder comes as a parameter (texts to unit vectors), so that this room need
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,7 +73,7 @@ def relation_lists(path: str | Path) -> dict[str, tuple[str, ...]]:
 
     Raises :class:`UserError` when the file holds something else.
     """
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     try:
         text = file.read_text(encoding="utf-8")
         lines = [text] if file.suffix == ".json" else [line for line in text.splitlines() if line.strip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -34,7 +35,7 @@ def open_graph(knowledge: GraphKnowledge) -> Graph:
             return _fetch(knowledge)
         if knowledge.layers not in ("all", "explored"):
             raise ReadingError(f"unknown layers '{knowledge.layers}': all or explored")
-        path = Path(knowledge.store).expanduser().resolve()
+        path = Path(os.path.realpath(os.path.expanduser(knowledge.store)))
         with _reading:  # threads that ask at the same time wait for the first
             return _open(path, knowledge.layers, stamp(path))
 
@@ -70,7 +71,9 @@ def _tsv(path: Path, columns: list[str], header: bool = True) -> pd.DataFrame:
         raise ReadingError(f"cannot read {path}: {first_line(e)}") from None
     if not header and len(table.columns) == len(columns):
         table.columns = pd.Index(columns)
-    if not set(columns) <= set(table.columns) or table[columns].isna().any(axis=None):
+    # Where every line is longer than the header, pandas takes the first column for row names.
+    shifted = not isinstance(table.index, pd.RangeIndex)
+    if shifted or not set(columns) <= set(table.columns) or table[columns].isna().any(axis=None):
         raise ReadingError(f"{path}: every line must hold {', '.join(columns)}, separated by tabs")
     return table
 
@@ -83,7 +86,7 @@ def _fragment(folder: Path, layers: str) -> Graph:
     explored = layers == "explored"
     triples = _tsv(folder / "triples.tsv", [*TRIPLE, "layers"] if explored else TRIPLE)
     if explored:
-        triples = triples[[not EXPLORED.isdisjoint(text.split(",")) for text in triples["layers"]]]
+        triples = triples.loc[[not EXPLORED.isdisjoint(text.split(",")) for text in triples["layers"]]]
     ontology, aliases = Ontology(), {}
     if (folder / "relation_roles.tsv").is_file():
         columns = ["domain", "range", "reverse"]

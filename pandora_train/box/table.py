@@ -2,15 +2,12 @@
 
 Repairs are few and all recorded in ``BoxSet.notes``: repeated or empty headers get a unique name, short rows
 are filled with missing cells, cells beyond the header get columns of their own. Cells stay text unless a
-column reads back as it was written (see :func:`typed`), since WikiTQ's answers are cells as they stand.
+column reads back as it was written (see :func:`typed`).
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,10 +15,8 @@ import pandas as pd
 from pandora_train.box.box import Box, BoxSet, identifier
 from pandora_train.errors import ReadingError
 from pandora_train.records import TableKnowledge
-from pandora_train.sources import reading
-from pandora_train.sources.wikitq import unescape
+from pandora_train.sources.tables import table_rows
 
-Cell = str | None
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -29,11 +24,10 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 def table_boxes(knowledge: TableKnowledge) -> BoxSet:
     """Read one table. Raises :class:`ReadingError` for a missing, empty or non-UTF-8 file, with the line."""
-    path = Path(knowledge.path)
-    lines = _rows(path, knowledge.dialect)
+    lines = table_rows(knowledge)
     header = next(lines, None)
     if header is None:
-        raise ReadingError(f"{path} is empty: a table needs a header line")
+        raise ReadingError(f"{knowledge.path} is empty: a table needs a header line")
     rows = list(lines)
     notes: list[str] = []
     width = max(len(header), *(_used(r) for r in rows)) if rows else len(header)
@@ -45,7 +39,7 @@ def table_boxes(knowledge: TableKnowledge) -> BoxSet:
     ragged = sum(len(r) != len(header) for r in rows)
     if ragged:
         notes.append(f"{ragged} rows differ in length from the header and were filled or widened")
-    exact = knowledge.dialect == "wikitq"
+    exact = knowledge.dialect != "csv"  # a benchmark's answers are cells as they stand
     columns = {}
     for i, name in enumerate(names):
         cells = [r[i] if i < len(r) else None for r in rows]
@@ -73,7 +67,7 @@ def column_names(header: list[str]) -> tuple[list[str], set[str]]:
     return names, renamed
 
 
-def typed(cells: list[Cell], exact: bool = True) -> pd.Series:
+def typed(cells: list[str | None], exact: bool = True) -> pd.Series:
     """Column of ``int64``, ``Int64`` (cells missing), ``float64`` or ``str``; empty cells are missing.
 
     Numbers only where writing them back gives every cell as it was: ``007``, ``1,000`` or ``1.50`` keep their
@@ -99,35 +93,3 @@ def _decimal(cell: str, exact: bool) -> bool:
 def _used(row: list[str]) -> int:
     """Length of a row without its empty tail."""
     return max((i for i, cell in enumerate(row, 1) if cell), default=0)
-
-
-def _rows(path: Path, dialect: str) -> Iterator[list[str]]:
-    with reading.readable(str(path)):
-        text = reading.text(path).replace("\r\n", "\n").replace("\r", "\n")
-    if dialect == "wikitq" and path.suffix == ".tsv":
-        return ([unescape(c) for c in line.split("\t")] for line in text.split("\n") if line)
-    if dialect == "wikitq":
-        return _parse(path, csv.reader(_lines(text), doublequote=False, escapechar="\\"))
-    return _parse(path, csv.reader(_lines(text), delimiter=_delimiter(path, text)))
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Lines with their ends kept, split at line feeds only (text may hold other separators)."""
-    return iter(re.findall(r"[^\n]*\n|[^\n]+", text))
-
-
-def _parse(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    done = 0
-    try:
-        for row in reader:
-            done += 1
-            if row:  # csv gives [] for a blank line
-                yield row
-    except csv.Error as e:
-        raise ReadingError(f"{path}, row {done + 1}: {e}; is the quoting of this file right?") from None
-
-
-def _delimiter(path: Path, text: str) -> str:
-    """Tab for .tsv; else whichever of comma, semicolon and tab is most frequent in the header line."""
-    header = text.split("\n", 1)[0]
-    return "\t" if path.suffix == ".tsv" else max(",;\t", key=header.count)

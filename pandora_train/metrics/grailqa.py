@@ -18,7 +18,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from pandora_train.errors import UserError
 from pandora_train.sexpr import SExpression, parse_sexpr
+from pandora_train.sources.reading import Stamp, lines, stamp
 
 COMPARISONS = {"le": "<=", "ge": ">=", "lt": "<", "gt": ">"}
 
@@ -70,25 +72,39 @@ class Graph:
         return Graph(self.nodes | {number: replace(self.nodes[number], **changes)}, self.edges)  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=4)
 def load_ontology(folder: Path) -> Ontology | None:
-    """Read the three files from ``folder`` or its ``ontology`` folder; ``None`` when one is missing."""
+    """Read the three files from ``folder`` or its ``ontology`` folder; ``None`` when one is missing.
+
+    Raises :class:`UserError` naming the file and line that doesn't hold what it should.
+    """
     for place in (folder, folder / "ontology"):
-        files = [place / name for name in ("fb_roles", "fb_types", "reverse_properties")]
+        files = (place / "fb_roles", place / "fb_types", place / "reverse_properties")
         if all(file.is_file() for file in files):
-            roles, types, reverse = (
-                [line.split()[:3] for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-                for file in files)
-            supertypes: defaultdict[str, set[str]] = defaultdict(set)
-            for lower, _, upper in types:
-                supertypes[lower].add(upper)
-            return Ontology(
-                roles={relation: (domain, range_) for domain, relation, range_ in roles},
-                supertypes={lower: frozenset(upper) for lower, upper in supertypes.items()},
-                types=frozenset(name for lower, _, upper in types for name in (lower, upper)),
-                reverse=dict(reverse),
-            )
+            return _ontology(files, tuple(stamp(file) for file in files))
     return None
+
+
+@lru_cache(maxsize=4)
+def _ontology(files: tuple[Path, Path, Path], _stamps: tuple[Stamp, ...]) -> Ontology:
+    roles, types, reverse = (_words(file, size) for file, size in zip(files, (3, 3, 2), strict=True))
+    supertypes: defaultdict[str, set[str]] = defaultdict(set)
+    for lower, _, upper in types:
+        supertypes[lower].add(upper)
+    return Ontology(
+        roles={relation: (domain, range_) for domain, relation, range_ in roles},
+        supertypes={lower: frozenset(upper) for lower, upper in supertypes.items()},
+        types=frozenset(name for lower, _, upper in types for name in (lower, upper)),
+        reverse=dict(reverse),
+    )
+
+
+def _words(file: Path, size: int) -> list[list[str]]:
+    """The first ``size`` words of each line."""
+    words = [(number, line.split()[:size]) for number, line in lines(file)]
+    for number, row in words:
+        if len(row) < size:
+            raise UserError(f"{file}, line {number}: fewer than {size} words")
+    return [row for _, row in words]
 
 
 def same_logical_form(a: str, b: str, ontology: Ontology) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from pandora_train.errors import MachineryError, ReadingError
+from pandora_train.sources.reading import stamp
 
 Cell = int | float | str | bytes | None
 Cells = list[tuple[Cell, ...]]
@@ -93,7 +94,8 @@ class SqlPool:
         """
         if not Path(db).is_file():
             raise ReadingError(f"no database {db}: check the data folder")
-        request = json.dumps({"db": str(db), "sql": sql, "max_rows": max_rows, "seed": seed}).encode() + b"\n"
+        order = {"db": str(db), "sql": sql, "max_rows": max_rows, "seed": seed, "stamp": str(stamp(db))}
+        request = json.dumps(order).encode() + b"\n"
         with self._free:
             return self._ask(request, timeout)
 

@@ -1,8 +1,8 @@
 """The process that runs SQL for :mod:`sqlrun`: standard library only, started with ``python -I``.
 
-Reads one JSON request a line (``{"db": path, "sql": text, "max_rows": n, "seed": null}``), writes one
-JSON answer a line. It may be killed at any moment: it owns nothing. With a ``seed`` the statement runs on
-a copy in memory whose tables lie in another row order, without keys and indexes, which would restore it.
+Reads one JSON request a line (the arguments of :func:`run`), writes one JSON answer a line. It may be killed
+at any moment: it owns nothing. With a ``seed`` the statement runs on a copy in memory whose tables lie in
+another row order, without keys and indexes, which would restore it.
 
 What a statement can't do here: write (the file is opened read-only, every action but reading is denied),
 ATTACH, PRAGMA, load extensions, create anything (temporary tables too), or run a second statement.
@@ -12,7 +12,6 @@ What is left to the parent: time. Memory is capped at 2 GiB of address space.
 from __future__ import annotations
 
 import json
-import os
 import random
 import sqlite3
 import sys
@@ -59,10 +58,10 @@ def quoted(name: str) -> str:
 
 
 @lru_cache(maxsize=12)
-def shuffled(db: str, changed: int, seed: int) -> sqlite3.Connection:
+def shuffled(db: str, _stamp: str, seed: int) -> sqlite3.Connection:
     """A copy in memory, rows of every table in the order that ``seed`` draws; views kept.
 
-    ``changed`` is the file's time stamp: a file that changes is copied again.
+    ``_stamp`` tells what file it is: one that changed is copied again.
     """
     draw = random.Random(seed).random
     copy = sqlite3.connect(":memory:", uri=True)
@@ -91,11 +90,11 @@ def cell(value: Any) -> Any:
     return {"blob": value.hex()} if isinstance(value, bytes) else value
 
 
-def run(db: str, sql: str, max_rows: int, seed: int | None = None) -> dict[str, Any]:
+def run(db: str, sql: str, max_rows: int, seed: int | None = None, stamp: str = "") -> dict[str, Any]:
     """Rows of one statement, or ``{"error": message}``."""
     connection: sqlite3.Connection | None = None
     try:
-        connection = connect(db) if seed is None else shuffled(db, os.stat(db).st_mtime_ns, seed)
+        connection = connect(db) if seed is None else shuffled(db, stamp, seed)
         return fetch(connection, sql, max_rows)
     except (sqlite3.Error, sqlite3.Warning, MemoryError, ValueError, OverflowError) as e:
         return {"error": f"{type(e).__name__}: {e}"}

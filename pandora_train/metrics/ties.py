@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pandora_train.metrics.spider import GoldColumn, ex_match, is_ordered, prepare_sql, shaped
 from pandora_train.metrics.sqlrun import POOL, Cell, Cells
+from pandora_train.sources.reading import Stamp, stamp
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,9 +32,13 @@ MAX_WIDTH = 6
 """Answers wider than this are compared in the gold's column order only."""
 
 
-@lru_cache(maxsize=512)
 def results(db: str, sql: str, seeds: int = SEEDS) -> tuple[Cells, ...]:
     """The distinct results of ``sql`` over shuffles of the rows of ``db``; the stored order isn't tried."""
+    return _results(db, stamp(db), sql, seeds)
+
+
+@lru_cache(maxsize=512)
+def _results(db: str, _stamp: Stamp, sql: str, seeds: int) -> tuple[Cells, ...]:
     ordered = is_ordered(sql)
     seen: list[Cells] = []
     for seed in range(seeds):
@@ -63,7 +68,7 @@ def _alike(gold: Cells, rows: Cells, ordered: bool) -> bool:
 
 def tie_match(db: str, sql: str, gold: Cells, rows: Sequence[Sequence[Cell]], typed: bool = False) -> bool:
     """Whether ``rows`` are another result that the gold SQL allows."""
-    ranked = _ranked(db, sql)
+    ranked = _ranked(db, stamp(db), sql)
     if ranked is not None and _fits(ranked, rows, typed):
         return True
     ordered = is_ordered(sql)
@@ -75,7 +80,7 @@ def cuts_equals(db: str, sql: str) -> bool:
 
     SQLite may always choose the same ones (of tied groups, say), so shuffling need not show it.
     """
-    ranked = _ranked(db, sql)
+    ranked = _ranked(db, stamp(db), sql)
     if ranked is None:
         return False
     at = 0
@@ -97,7 +102,7 @@ class _Ranked:
 
 
 @lru_cache(maxsize=512)
-def _ranked(db: str, sql: str) -> _Ranked | None:
+def _ranked(db: str, _stamp: Stamp, sql: str) -> _Ranked | None:
     """Run the query without its limit and with its sort keys; ``None`` where that can't be written."""
     from sqlglot import errors, exp, parse_one
 

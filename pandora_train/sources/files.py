@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def knowledge_for(
     graph = GraphKnowledge(store=path, topics=topics, hops=hops, relations=relations, layers=layers)
     if path.startswith(("http://", "https://")):
         return graph
-    file = Path(path).expanduser()
+    file = Path(os.path.expanduser(path))
     suffix = file.suffix.lower()
     if not file.exists():
         raise UserError(f"no file {file}")
@@ -69,7 +70,7 @@ def read(config: DataConfig) -> Loaded:
     questions file and may not leave its folder; without it ``config.knowledge`` counts. Rows without
     ``split`` belong to every split.
     """
-    file = Path(config.path).expanduser()
+    file = Path(os.path.expanduser(config.path))
     examples: list[Example] = []
     ids: dict[str, int] = {}
     for number, row in _rows(file):

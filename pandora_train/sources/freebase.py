@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pandora_train.errors import UserError
 from pandora_train.records import GraphKnowledge
-from pandora_train.sources.reading import lines, text
+from pandora_train.sources.reading import Stamp, lines, stamp, text
 from pandora_train.sources.select import DataConfig, relations
 
 MID = re.compile(r"[mg]\.[0-9a-z_]+")
@@ -110,12 +110,12 @@ def open_store(config: DataConfig, root: Path) -> Store:
     if not Path(path).exists():
         raise UserError(f"no graph store {path}")
     if (Path(path) / "names.tsv").is_file():
-        return Store(path, *_fragment(Path(path)))
+        return Store(path, *_fragment(Path(path), stamp(path)))
     return Store(path)
 
 
 @lru_cache(maxsize=4)
-def _fragment(folder: Path) -> tuple[dict[str, str], frozenset[str]]:
+def _fragment(folder: Path, _stamp: Stamp) -> tuple[dict[str, str], frozenset[str]]:
     """Names by id, and all nodes. Lines are split at tabs alone, so a node named ``null`` stays a name."""
     names: dict[str, str] = {}
     for number, line in lines(folder / "names.tsv"):

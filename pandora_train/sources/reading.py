@@ -30,7 +30,7 @@ class MissingFile(UserError):
 
 def folder(path: str) -> Path:
     """``path`` as an existing folder."""
-    root = Path(path).expanduser()
+    root = Path(os.path.expanduser(path))  # Path.expanduser raises where there is no such home
     if not root.is_dir():
         near = did_you_mean(root.name, [p.name for p in root.parent.glob("*") if p.is_dir()])
         raise UserError(f"no folder {root}{near}")

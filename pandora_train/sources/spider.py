@@ -6,18 +6,18 @@ Source: the official release (https://yale-lily.github.io/spider). The test spli
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pandora_train.errors import UserError
 from pandora_train.records import DatabaseKnowledge, Example, Gold, content_id
 from pandora_train.sources.hardness import hardness
-from pandora_train.sources.reading import Loaded, first_file, folder, inside, numbered, records
+from pandora_train.sources.reading import Loaded, entry, first_file, folder, inside, numbered, records
 from pandora_train.sources.select import DataConfig
 
 _QUESTION = ["question", "query", "db_id"]
 _SCHEMA = ["db_id", "table_names_original", "column_names_original", "foreign_keys"]
+ForeignKeys = tuple[tuple[str, str, str, str], ...]
 _FILES = {"train": ["train_spider.json"], "dev": ["dev.json"], "test": ["test.json"]}
 
 
@@ -27,12 +27,12 @@ def read(config: DataConfig) -> Loaded:
     test = config.split == "test" and (root / "test_tables.json").is_file()
     tables = first_file(root, ["test_tables.json" if test else "tables.json"])
     databases = "test_database" if test and (root / "test_database").is_dir() else "database"
-    schemas = spider_schemas(tables)
+    schemas = foreign_keys(tables)
     examples: list[Example] = []
     unusable: dict[str, str] = {}
     ids: dict[str, int] = {}
-    for entry in entries(config):
-        db_id, question, query = entry["db_id"], entry["question"].strip(), entry["query"].strip()
+    for asked in entries(config):
+        db_id, question, query = asked["db_id"], asked["question"].strip(), asked["query"].strip()
         base = f"spider:{config.split}:{db_id}:{content_id(db_id, question, query, size=8)}"
         example_id = numbered(ids, base)
         path = inside(root / databases, f"{db_id}/{db_id}.sqlite")
@@ -46,7 +46,7 @@ def read(config: DataConfig) -> Loaded:
                 benchmark="spider",
                 split=config.split,
                 question=question,
-                knowledge=DatabaseKnowledge(path=str(path), db_id=db_id, schema_path=str(tables)),
+                knowledge=DatabaseKnowledge(path=str(path), db_id=db_id, foreign_keys=schemas[db_id]),
                 gold=Gold(language="sql", program=query),
                 group=db_id,
                 tags={"hardness": hardness(query)},
@@ -61,13 +61,13 @@ def entries(config: DataConfig) -> list[dict[str, Any]]:
     files = [first_file(root, _FILES[config.split])]
     if config.split == "train" and (root / "train_others.json").is_file():
         files.append(root / "train_others.json")
-    found = []
+    questions = []
     for file in files:
-        for number, entry in enumerate(records(file, _QUESTION), 1):
-            if not all(isinstance(entry[key], str) for key in _QUESTION):
+        for number, question in enumerate(records(file, _QUESTION), 1):
+            if not all(isinstance(question[key], str) for key in _QUESTION):
                 raise UserError(f"{file}, entry {number}: {', '.join(_QUESTION)} must be text")
-            found.append(entry)
-    return found
+            questions.append(question)
+    return questions
 
 
 def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:
@@ -78,11 +78,16 @@ def _problem(db_id: str, path: Path, tables: Path, known: bool) -> str:
     return ""
 
 
-def spider_schemas(file: Path) -> dict[str, dict[str, Any]]:
-    """``tables.json`` by ``db_id``. Raises :class:`~pandora_train.errors.UserError` if missing or broken."""
-    return _schemas(file, file.stat().st_mtime_ns if file.is_file() else 0)
+def foreign_keys(file: Path) -> dict[str, ForeignKeys]:
+    """Those of ``tables.json`` by ``db_id``. Raises :class:`~pandora_train.errors.UserError` if it is missing
+    or broken."""
+    return {schema["db_id"]: _foreign_keys(file, number, schema)
+            for number, schema in enumerate(records(file, _SCHEMA), 1)}
 
 
-@lru_cache(maxsize=4)
-def _schemas(file: Path, _changed: int) -> dict[str, dict[str, Any]]:
-    return {entry["db_id"]: entry for entry in records(file, _SCHEMA)}
+def _foreign_keys(file: Path, number: int, schema: dict[str, Any]) -> ForeignKeys:
+    with entry(file, number):
+        names, tables = schema["column_names_original"], schema["table_names_original"]
+        places = [[(tables[table], name) for table, name in (names[i] for i in pair)]
+                  for pair in schema["foreign_keys"]]
+        return tuple((*source, *target) for source, target in places)

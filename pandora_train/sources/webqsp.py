@@ -10,6 +10,7 @@ s-expression where one is known) and ``webqsp_train_paths.json`` (answers by nam
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def read(config: DataConfig) -> Loaded:
 
     ``config.path`` may also be one questions file itself.
     """
-    given = Path(config.path).expanduser()
+    given = Path(os.path.expanduser(config.path))
     root = given.parent if given.is_file() else folder(config.path)
     store = open_store(config, root)
     file = given if given.is_file() else first_file(root, _FILES[config.split])

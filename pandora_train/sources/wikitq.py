@@ -8,7 +8,6 @@ Source: release 1.0.2 (https://github.com/ppasupat/WikiTableQuestions). The offi
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +15,13 @@ from pandora_train.errors import UserError
 from pandora_train.records import Example, Gold, TableKnowledge
 from pandora_train.sources.reading import Loaded, checked, first_file, folder, inside, lines, read_json
 from pandora_train.sources.select import DataConfig
+from pandora_train.sources.tables import unescape
 
 _FILES = {
     "train": ["random-split-{fold}-train.tsv", "training.tsv"],
     "dev": ["random-split-{fold}-dev.tsv"],
     "test": ["pristine-unseen-tables.tsv"],
 }
-_ESCAPES = {r"\n": "\n", r"\p": "|", r"\\": "\\"}
 
 
 def read(config: DataConfig) -> Loaded:
@@ -60,11 +59,6 @@ def read(config: DataConfig) -> Loaded:
             )
         )
     return Loaded(examples, unusable)
-
-
-def unescape(text: str) -> str:
-    r"""Undo the official escapes: ``\n`` a line feed, ``\p`` a vertical bar, ``\\`` a backslash."""
-    return re.sub(r"\\[np\\]", lambda m: _ESCAPES[m.group()], text)
 
 
 def items(value: str) -> list[str]:

@@ -21,6 +21,7 @@ import pandas as pd
 from pandora_train.box.box import Box, BoxSet
 from pandora_train.box.database import column, connect, quoted
 from pandora_train.metrics.sqlrun import Cell, Cells
+from pandora_train.sources.reading import Stamp, stamp
 
 MAX_ROWS = 250
 """Rows kept of a table: enough to tell programs apart, quick to run."""
@@ -49,11 +50,11 @@ class Changed:
 
 def stored(path: str) -> dict[str, StoredTable]:
     """All tables of a SQLite file by lower-case name; read again when the file has changed."""
-    return _stored(path, Path(path).stat().st_mtime_ns)
+    return _stored(path, stamp(path))
 
 
 @lru_cache(maxsize=4)
-def _stored(path: str, stamp: int) -> dict[str, StoredTable]:
+def _stored(path: str, _stamp: Stamp) -> dict[str, StoredTable]:
     return _read(Path(path))
 
 

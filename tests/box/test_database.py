@@ -1,6 +1,5 @@
 """Databases: cells as SQLite returns them, honest types, foreign keys, and nothing written."""
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,17 +90,12 @@ def test_foreign_keys_that_sqlite_declares(tmp_path: Path) -> None:
     assert set(keys) == {ForeignKey("b", "a_id", "a", "id"), ForeignKey("b", "other", "a", "id")}
 
 
-def test_foreign_keys_of_spiders_tables_json(tmp_path: Path) -> None:
-    build(tmp_path / "d.sqlite", "CREATE TABLE Shop (Shop_ID INT); CREATE TABLE sale (shop_id INT)")
-    schema = {"db_id": "d", "table_names_original": ["shop", "sale"], "foreign_keys": [[2, 1], [2, 1]],
-              "column_names_original": [[-1, "*"], [0, "shop_id"], [1, "Shop_ID"]]}
-    (tmp_path / "tables.json").write_text(json.dumps([schema]))
-    knowledge = DatabaseKnowledge(
-        path=str(tmp_path / "d.sqlite"), db_id="d", schema_path=str(tmp_path / "tables.json")
-    )
+def test_foreign_keys_that_come_with_it(tmp_path: Path) -> None:
+    build(tmp_path / "d.sqlite", "CREATE TABLE Shop (Shop_ID INT); CREATE TABLE sale (shop_id INT REFERENCES Shop)")
+    keys = (("sale", "SHOP_ID", "shop", "shop_id"),) * 2 + (("sale", "gone", "shop", "shop_id"),)
+    knowledge = DatabaseKnowledge(path=str(tmp_path / "d.sqlite"), db_id="d", foreign_keys=keys)
     assert database_boxes(knowledge).foreign_keys == (ForeignKey("sale", "shop_id", "Shop", "Shop_ID"),)
-    with pytest.raises(ReadingError, match=r"database 'dd' is not in .*tables\.json \(did you mean 'd'"):
-        database_boxes(knowledge.model_copy(update={"db_id": "dd"}))
+    assert not database_boxes(knowledge.model_copy(update={"foreign_keys": ()})).foreign_keys
 
 
 def test_views_are_left_out_and_told(tmp_path: Path) -> None:

@@ -61,11 +61,14 @@ def test_train_others_is_part_of_train(tmp_path: Path) -> None:
 def test_the_test_split_has_its_own_tables_and_databases(tmp_path: Path) -> None:
     layout(tmp_path, [])
     (tmp_path / "database").rename(tmp_path / "test_database")
-    (tmp_path / "tables.json").rename(tmp_path / "test_tables.json")
+    (tmp_path / "tables.json").unlink()
+    schema = {**SCHEMA, "foreign_keys": [[1, 2]]}
+    (tmp_path / "test_tables.json").write_text(json.dumps([schema]))
     (tmp_path / "test.json").write_text(json.dumps([question()]))
     [example] = load(DataConfig(benchmark="spider", path=str(tmp_path), split="test"))
     assert "test_database" in str(example.knowledge)
-    assert "test_tables.json" in str(example.knowledge)
+    assert isinstance(example.knowledge, DatabaseKnowledge)
+    assert example.knowledge.foreign_keys == (("animal", "name", "animal", "age"),)
 
 
 def test_questions_without_a_database_are_listed_not_dropped(tmp_path: Path) -> None:

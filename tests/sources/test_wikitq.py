@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pandora_train.errors import UserError
 from pandora_train.records import TableKnowledge
 from pandora_train.sources import DataConfig, load, read
-from pandora_train.sources.wikitq import items, unescape
+from pandora_train.sources.tables import unescape
+from pandora_train.sources.wikitq import items
 
 HEADER = "id\tutterance\tcontext\ttargetValue\n"
 
