@@ -9,6 +9,7 @@ record, and ``--resume`` takes it up again. One question never ends a run; only 
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
@@ -133,6 +134,25 @@ class Answerer:
         moved = example.model_copy(update={"knowledge": example.knowledge.model_copy(update={"path": path})})
         rows = self.runner.run(boxes_for(moved.knowledge), code).rows
         return is_right(moved, rows, gold_rows(moved))
+
+
+class Notices:
+    """Says on standard error what reading left out and why questions have no answer: equal words once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, trajectory: Trajectory) -> None:
+        """What is to be said of one question."""
+        words = [f"note: {note}" for note in trajectory.notes]
+        if trajectory.ending != "answered":
+            words = [f"{trajectory.ending}: {trajectory.reason}"]
+        with self._lock:
+            new = [w for w in dict.fromkeys(words) if w not in self._said]
+            self._said.update(new)
+        for text in new:
+            print(f"{trajectory.id}: {text}", file=sys.stderr)
 
 
 def answer_all(examples: Sequence[Example], workers: int, title: str,

@@ -74,20 +74,17 @@ def column_names(code: str, width: int) -> list[str]:
         body = ast.parse(code).body
     except SyntaxError:
         return []
-    sources = {t.id: node.value for node in body if isinstance(node, ast.Assign)
-               for t in node.targets if isinstance(t, ast.Name)}
-    node, followed = sources.get("result"), {"result"}
-    while node is not None:
-        for part in ast.walk(node):  # outermost first: what is selected last
-            names = _selected(part)
-            if len(names) == width:
-                return names
-        used = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in sources]
-        following = next((name for name in used if name not in followed), None)
-        if following is None:
-            return []
-        followed.add(following)
-        node = sources[following]
+    assigned = [(target.id, node.value) for node in body if isinstance(node, ast.Assign)
+                for target in node.targets if isinstance(target, ast.Name)]
+    wanted = "result"
+    for name, value in reversed(assigned):
+        if name != wanted:
+            continue
+        parts = list(ast.walk(value))  # outermost first: what is selected last
+        chosen = next((names for part in parts if len(names := _selected(part)) == width), [])
+        if chosen:
+            return chosen
+        wanted = next((part.id for part in parts if isinstance(part, ast.Name)), "")
     return []
 
 

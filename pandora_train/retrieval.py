@@ -39,7 +39,7 @@ class RetrievalConfig(Config):
     """``shared`` takes the nearest of all tasks; ``own`` only the question's benchmark (ablation "- SD")."""
     order: Literal["nearest", "random"] = "nearest"
     """``random`` draws demonstrations by the question's id (ablation "- SR")."""
-    longest: NonNegativeInt = 0
+    most_fields: NonNegativeInt = 0
     """Entries whose schemas have more fields than this are passed over (0: none): wide databases fill the
     prompt with fields that the question does not need."""
 
@@ -105,8 +105,8 @@ class Retriever:
             scores[self._rows.get(key, [])] = -np.inf
         if config.scope == "own":
             scores[self._foreign.get(query.benchmark, slice(None))] = -np.inf
-        if config.longest:
-            scores[self._fields > config.longest] = -np.inf
+        if config.most_fields:
+            scores[self._fields > config.most_fields] = -np.inf
         if config.k < len(scores):
             least = np.partition(scores, len(scores) - config.k)[len(scores) - config.k]
             rows = np.flatnonzero(scores >= least)  # more than K where equals stand at the end

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from pandora_train.answer import answer_all
+from pandora_train.answer import Notices, answer_all
 from pandora_train.errors import UserError
 from pandora_train.evaluate.explain import explained, write_errors
 from pandora_train.evaluate.results import Demonstrated, MemoryUsed, Results, summarise
@@ -70,10 +70,11 @@ class _Sink:
     def __init__(self, setup: Setup, run: Run) -> None:
         self._answerer, self._run = setup.answerer, run
         self._stored = {p.key for p in run.read("parts.jsonl", PartText)}
-        self._lock = threading.Lock()
+        self._lock, self._notices = threading.Lock(), Notices()
 
     def __call__(self, example: Example) -> None:
         answer = self._answerer(example)
+        self._notices(answer.trajectory)
         if answer.prompt is not None:
             self._store(answer.prompt)
         if (diagnosis := explained(answer)) is not None:

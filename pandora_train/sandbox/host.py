@@ -117,7 +117,7 @@ class Sandbox:
                 chunk = child.stream.recv(1 << 16)
             except TimeoutError:
                 return _stop(zygote, child, wall)
-            except ConnectionError:
+            except OSError:  # the child is gone, or the sandbox is being closed
                 chunk = b""
             data += chunk
             if not chunk:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
-from pandora_train.answer import Answer, Answerer, answer_all
+from pandora_train.answer import Answer, Answerer, Notices, answer_all
 from pandora_train.encoder import open_encoder
 from pandora_train.errors import MachineryError, UserError
 from pandora_train.leakage import program_id
@@ -82,11 +82,12 @@ def annotate(config: AnnotateConfig, run: Run) -> Path:
 def _each(config: AnnotateConfig, run: Run, title: str, examples: Sequence[Example],
           attempt: Callable[[Example], Answer], judge: Callable[[Answer], Judged]) -> dict[str, str]:
     """Attempt every question that is not done with; returns the unfinished."""
-    finished = {a.id for a in run.read("attempts.jsonl", Attempt)}
+    finished, notices = {a.id for a in run.read("attempts.jsonl", Attempt)}, Notices()
 
     def one(example: Example) -> None:
         answer = attempt(example)
         trajectory = answer.trajectory
+        notices(trajectory)
         if trajectory.ending == "answered":
             outcome, reason, entry = judge(answer)
         else:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from pandora_train import answer as module
-from pandora_train.answer import STREAK, Answerer, answer_all
+from pandora_train.answer import STREAK, Answerer, Notices, answer_all
 from pandora_train.box import BoxSet
 from pandora_train.errors import MachineryError, ReadingError, UserError
 from pandora_train.prompt import PromptConfig
@@ -167,3 +167,14 @@ def test_a_dead_server_is_not_asked_to_the_end():
     unfinished = answer_all(many(500), 4, "t", one)
     assert len(unfinished) == 500
     assert STREAK <= len(asked) <= STREAK + 4
+
+
+def test_what_is_to_be_said_is_said_once(table, tmp_path, capsys):
+    notices = Notices()
+    missing = table.model_copy(update={"id": "y", "knowledge": TableKnowledge(path=str(tmp_path / "none.csv"))})
+    for asked in (table, missing, missing.model_copy(update={"id": "z"})):
+        notices(answered(asked)[0].trajectory)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("y: failed reading: ")
+    assert "none.csv" in lines[0]

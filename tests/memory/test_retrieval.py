@@ -63,7 +63,7 @@ def test_never_the_question_itself_by_id_text_or_label():
 def test_entries_with_many_fields_are_passed_over():
     wide = entry("l", "aaaaaa", fields=100)
     assert ids([*ENTRIES, wide], Query("q", "aaaaa", "spider"), k=1) == ["l"]
-    assert ids([*ENTRIES, wide], Query("q", "aaaaa", "spider"), k=1, longest=99) == ["a"]
+    assert ids([*ENTRIES, wide], Query("q", "aaaaa", "spider"), k=1, most_fields=99) == ["a"]
 
 
 def test_random_order_is_the_questions_own_and_the_same_every_time():
@@ -77,19 +77,19 @@ def reference(entries, query, config, scores):
     allowed = [e.id != query.id and normal_question(e.question) != normal_question(query.question)
                and not (query.program_id and e.program_id == query.program_id)
                and (config.scope == "shared" or e.benchmark == query.benchmark)
-               and not 0 < config.longest < len(e.boxes.places) for e in entries]
+               and not 0 < config.most_fields < len(e.boxes.places) for e in entries]
     return [entries[i].id for i in np.argsort(-scores, kind="stable") if allowed[i]][: config.k]
 
 
 @given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=3), st.sampled_from(["spider", "wikitq"]), st.integers(1, 3),
                           st.sampled_from(["", "p", "q"])), min_size=1, max_size=25),
        st.text("ab", min_size=1, max_size=3), st.integers(0, 12), st.sampled_from(["shared", "own"]), st.integers(0, 2))
-def test_equals_a_full_stable_sort(rows, question, k, scope, longest):
+def test_equals_a_full_stable_sort(rows, question, k, scope, most_fields):
     entries = [entry(str(n), *row) for n, row in enumerate(rows)]
     encoder, query = Letters(), Query("3", question, "spider", "p")
-    config = RetrievalConfig(k=k, scope=scope, longest=longest)
+    config = RetrievalConfig(k=k, scope=scope, most_fields=most_fields)
     scores = (encoder([question]) @ encoder([e.question for e in entries]).T)[0]
-    assert ids(entries, query, k=k, scope=scope, longest=longest) == reference(entries, query, config, scores)
+    assert ids(entries, query, k=k, scope=scope, most_fields=most_fields) == reference(entries, query, config, scores)
 
 
 def random_unit(texts):

@@ -6,9 +6,9 @@ import contextlib
 import gc
 import os
 import signal
-import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,10 @@ def test_many_callers_each_get_their_own_answer(sandbox: Sandbox) -> None:
 
 
 def test_a_time_out_is_counted_from_when_the_code_starts(sandbox: Sandbox, boxes: BoxSet) -> None:
-    start = time.monotonic()
-    execution = sandbox.run(boxes, "import time\ntime.sleep(60)", wall=0.5)
+    execution = sandbox.run(boxes, "import time\ntime.sleep(60)", wall=2)
     assert execution.outcome == "timeout"
     assert execution.error
     assert execution.error.line == 2
-    assert time.monotonic() - start < 30
 
 
 def test_a_longer_wall_than_the_configured_one_is_kept(boxes: BoxSet) -> None:
@@ -94,12 +92,25 @@ def test_a_dead_zygote_is_replaced_and_the_run_repeated(boxes: BoxSet) -> None:
         assert sandbox.run(boxes, "result = 2").rows == (("2",),)
 
 
-def test_a_zygote_that_dies_under_a_run_is_not_the_codes_fault(boxes: BoxSet) -> None:
+def once_handed_over(monkeypatch: pytest.MonkeyPatch, strike: Callable[[], None]) -> None:
+    """Call ``strike`` as soon as a child has the next request, once."""
+    hand_over, strikes = host_module._hand_over, [strike]
+
+    def then_strike(*args: Any) -> float:
+        start = hand_over(*args)
+        if strikes:
+            strikes.pop()()
+        return start
+
+    monkeypatch.setattr(host_module, "_hand_over", then_strike)
+
+
+def test_a_zygote_that_dies_under_a_run_is_not_the_codes_fault(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sandbox(SandboxConfig(workers=1)) as sandbox:
-        killer = threading.Timer(1.0, os.kill, (zygote_pid(sandbox), signal.SIGKILL))
-        killer.start()
-        execution = sandbox.run(boxes, "import time\ntime.sleep(3)\nresult = 'done'", wall=60)
-        killer.join()
+        first = zygote_pid(sandbox)
+        once_handed_over(monkeypatch, lambda: os.kill(first, signal.SIGKILL))
+        execution = sandbox.run(boxes, "import time\ntime.sleep(1)\nresult = 'done'", wall=60)
+        assert zygote_pid(sandbox) != first
     assert execution.rows == (("done",),)
 
 
@@ -176,9 +187,9 @@ def test_closing_ends_every_process(boxes: BoxSet) -> None:
         sandbox.run(boxes, "result = 1")
 
 
-def test_closing_ends_a_run_in_flight(boxes: BoxSet) -> None:
+def test_closing_ends_a_run_in_flight(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox(SandboxConfig(workers=1))
-    threading.Timer(0.5, sandbox.close).start()
+    once_handed_over(monkeypatch, sandbox.close)
     with pytest.raises(MachineryError):
         sandbox.run(boxes, "import time\ntime.sleep(60)", wall=60)
 
@@ -202,21 +213,29 @@ def test_a_host_that_is_killed_leaves_no_process() -> None:
         time.sleep(0.05)
 
 
+def settled(sandbox: Sandbox) -> tuple[int, int]:
+    """Our open files and the sandbox's processes, once as many children wait as do between requests."""
+    zygote, waiting = zygote_pid(sandbox), sandbox.workers + host_module.SPARE
+    deadline = time.monotonic() + 60
+    while len(idle_children(zygote, 0)) != waiting or len(sandbox._zygote._children) != waiting:
+        assert time.monotonic() < deadline, "children stayed or were not replaced"
+        time.sleep(0.01)
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")), len(descendants(sandbox._zygote._process.pid))
+
+
 def test_nothing_leaks(sandbox: Sandbox, boxes: BoxSet) -> None:
     programs = ["result = df.x.sum()", "result = df['nope']", "import os\nos._exit(1)", "import os\nos.kill(os.getpid(), 9)",
                 "import os\nos.write(3, b'garbage')\nos._exit(0)", "while True: pass"]
     for code in programs:
         sandbox.run(boxes, code, wall=0.3)
-    gc.collect()
-    launcher = sandbox._zygote._process.pid
-    files, processes = len(os.listdir("/proc/self/fd")), len(descendants(launcher))
+    files, processes = settled(sandbox)
     for _ in range(10):
         for code in programs[:5]:
             sandbox.run(boxes, code)
-    time.sleep(0.5)
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= files + 1
-    assert len(descendants(launcher)) <= processes + 1
+    files_after, processes_after = settled(sandbox)
+    assert files_after < files + 10  # a leak of one program alone makes ten
+    assert processes_after == processes
 
 
 def test_code_with_lone_surrogates_is_an_error_of_the_code(sandbox: Sandbox, boxes: BoxSet) -> None:
