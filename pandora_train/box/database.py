@@ -25,6 +25,8 @@ from pandora_train.errors import ReadingError
 from pandora_train.records import DatabaseKnowledge
 from pandora_train.sources.reading import readable
 
+PATIENCE = 5.0
+"""Seconds to wait for another program's lock."""
 _EXACT = 2**53  # integers beyond this are not exact as float64
 
 
@@ -43,7 +45,10 @@ def database_boxes(knowledge: DatabaseKnowledge) -> BoxSet:
     if views:
         notes.append(f"views are left out: {', '.join(views)}")
     keys = declared if knowledge.foreign_keys is None else knowledge.foreign_keys
-    return BoxSet(tuple(boxes), tuple(_resolve(keys, boxes)), tuple(notes))
+    resolved, absent = _resolve(keys, boxes)
+    if absent:
+        notes.append(f"{absent} foreign keys that name no column of these tables were left out")
+    return BoxSet(tuple(boxes), tuple(resolved), tuple(notes))
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -51,11 +56,15 @@ def connect(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise ReadingError(f"no database file {path}")
     uri = path.absolute().as_uri()
-    con = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+    con = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE)
     try:
         con.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
-    except sqlite3.OperationalError:  # a write-ahead log without its side files, in a read-only folder
+    except sqlite3.Error as e:
         con.close()
+        # Only a write-ahead log without its side files, in a read-only folder, may be read without locks, not
+        # a file that another program holds locked: half of its transaction would be read.
+        if getattr(e, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
         con = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
     return con
 
@@ -73,7 +82,10 @@ def _boxes(con: sqlite3.Connection, tables: list[str], notes: list[str]) -> list
     for table in tables:
         types = {name: kind for _, name, kind, *_ in con.execute(f"PRAGMA table_info({quoted(table)})")}
         header, rows = _read(con, table, notes)
-        names, _ = column_names(header)
+        names, renamed = column_names(header)
+        if renamed:
+            invented = ", ".join(sorted(renamed))
+            notes.append(f"{table}: repeated or empty column names were renamed: {invented}")
         cells: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(header)
         columns = {}
         for name, original, values in zip(names, header, cells, strict=True):
@@ -83,6 +95,8 @@ def _boxes(con: sqlite3.Connection, tables: list[str], notes: list[str]) -> list
         frame = pd.DataFrame(columns, columns=names, index=pd.RangeIndex(len(rows)))
         fields = {n: o for n, o in zip(names, header, strict=True) if n != o}
         boxes.append(Box(identifier(table, taken), frame, table, fields))
+        if boxes[-1].name != table:
+            notes.append(f"table '{table}' is called {boxes[-1].name}")
     return boxes
 
 
@@ -151,19 +165,22 @@ def _declared_keys(con: sqlite3.Connection, table: str) -> list[NamedKey]:
     return sorted(keys)
 
 
-def _resolve(keys: Sequence[NamedKey], boxes: list[Box]) -> list[ForeignKey]:
-    """Keys in the BOXes' spelling; names compare without case, as in SQL. Keys of absent fields go."""
+def _resolve(keys: Sequence[NamedKey], boxes: list[Box]) -> tuple[list[ForeignKey], int]:
+    """Keys in the BOXes' spelling, and how many name absent fields; names compare without case, as in SQL."""
     where = {
         (b.original.lower(), b.original_fields.get(f, f).lower()): (b.name, f)
         for b in boxes
         for f in b.frame.columns
     }
     resolved: dict[ForeignKey, None] = {}
+    absent = 0
     for table, source, target, to in keys:
         a, b = where.get((table.lower(), source.lower())), where.get((target.lower(), to.lower()))
         if a and b:
             resolved[ForeignKey(*a, *b)] = None
-    return list(resolved)
+        else:
+            absent += 1
+    return list(resolved), absent
 
 
 def quoted(name: str) -> str:

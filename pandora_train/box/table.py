@@ -49,6 +49,8 @@ def table_boxes(knowledge: TableKnowledge) -> BoxSet:
     original = {n: h for n, h in zip(names, header, strict=False) if n != h}
     frame = pd.DataFrame(columns, columns=names, index=pd.RangeIndex(len(rows)))
     box = Box(identifier(knowledge.name), frame, knowledge.name, original)
+    if knowledge.name and box.name != knowledge.name:
+        notes.append(f"table '{knowledge.name}' is called {box.name}")
     return BoxSet((box,), notes=tuple(notes))
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from pandora_train.box.box import BoxSet, ForeignKey
 from pandora_train.box.database import column, database_boxes, quoted
-from pandora_train.errors import ReadingError
+from pandora_train.errors import MachineryError, ReadingError
 from pandora_train.records import DatabaseKnowledge
 
 
@@ -142,3 +143,23 @@ def test_quoting_holds_any_name(name: str) -> None:
         return
     con.execute(f"CREATE TABLE t ({quoted(name)} INT)")
     assert con.execute("PRAGMA table_info(t)").fetchone()[1] == name
+
+
+def test_new_names_and_keys_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+    found = build(tmp_path / "d.sqlite", 'CREATE TABLE "a b" (x INT, "" INT); CREATE TABLE list (y INT REFERENCES a_b);')
+    assert [box.name for box in found] == ["a_b", "list_"]
+    assert found.notes == (
+        "a b: repeated or empty column names were renamed: column_2", "table 'a b' is called a_b",
+        "table 'list' is called list_", "1 foreign keys that name no column of these tables were left out")
+
+
+def test_a_database_that_another_program_holds_is_no_fault_of_its_data(tmp_path: Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.sqlite"
+    build(path, "CREATE TABLE t (x INT)", {"t": [(1,)]})
+    monkeypatch.setattr("pandora_train.box.database.PATIENCE", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute("INSERT INTO t VALUES (2)")
+        with pytest.raises(MachineryError, match="locked by another program"):
+            database_boxes(DatabaseKnowledge(path=str(path), db_id="d"))
