@@ -133,7 +133,10 @@ def _typed(graph: Graph, read: _Read, names: dict[str, str], classes: dict[str, 
     node_type = np.full(len(graph.nodes), -1, dtype=np.int64)
     for position in sorted(range(len(types)), key=lambda i: -len(list(types.values())[i])):
         node_type[list(types.values())[position]] = position
-    notes = (f"{read.foreign} literals in other languages than English left out",) if read.foreign else ()
+    shared = sum(names[s] != label for s, label in read.labels.items() if s in names)
+    counted = {f"{read.foreign} literals in other languages than English left out": read.foreign,
+            f"{shared} nodes that share a label carry part of their IRI beside it": shared}
+    notes = tuple(note for note, count in counted.items() if count)
     return replace(graph, types=types, node_type=node_type if types else None, notes=notes)
 
 

@@ -216,7 +216,8 @@ def test_rdf_names_types_and_languages(tmp_path: Path) -> None:
     assert list(boxes["City"].frame.columns) == ["City", "motto", "near", "size"]
     assert cells(boxes["City"].frame) == {("Springfield (two)", "", "Springfield (one)", "5"),
                                           ("Springfield (one)", "Onward", "", "3")}
-    assert boxes.notes == ("1 literals in other languages than English left out",)
+    assert boxes.notes == ("1 literals in other languages than English left out",
+                           "2 nodes that share a label carry part of their IRI beside it")
 
 
 def test_nodes_with_several_types_keep_them_as_a_field(tmp_path: Path) -> None:
