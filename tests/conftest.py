@@ -12,6 +12,8 @@ import pytest
 import setuptools  # noqa: F401  (before anything imports distutils: vLLM's own import of it fails otherwise)
 from hypothesis import Phase, settings
 
+from pandora_train.config import home
+
 settings.register_profile("no_deadline", deadline=None)
 settings.register_profile("find_only", deadline=None, phases=(Phase.explicit, Phase.generate))  # scripts/mutants.py
 settings.load_profile("no_deadline")
@@ -34,6 +36,18 @@ def fault_server() -> Iterator[Callable[..., Any]]:
     """Start fault servers with the arguments of ``FaultServer``; all end with the test."""
     with ExitStack() as stack:
         yield lambda *args, **kwargs: stack.enter_context(_load_faults().FaultServer(*args, **kwargs))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fresh_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No replies, fingerprints or embeddings that an earlier session kept; only the models are the user's."""
+    models = home() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "models").symlink_to(models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PANDORA_HOME", str(folder))
+        yield
 
 
 @pytest.fixture

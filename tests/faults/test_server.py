@@ -29,7 +29,7 @@ def test_faults_by_question_and_no_call_repeated_once_it_was_complete(tmp_path: 
             assert process.poll() is None
             time.sleep(0.02)
         url = f"http://127.0.0.1:{Path(files['port']).read_text()}/v1"
-        llm = open_llm(LLMConfig(model="m", base_url=url, retries=2, pause=0.001))
+        llm = open_llm(LLMConfig(cache=False, model="m", base_url=url, retries=2, pause=0.001))
 
         def ask(question: str) -> str:
             try:
