@@ -57,16 +57,20 @@ def table_boxes(knowledge: TableKnowledge) -> BoxSet:
 def column_names(header: list[str]) -> tuple[list[str], set[str]]:
     """Unique column names (white space squeezed), and those that had to be invented or numbered."""
     squeezed = [" ".join(h.split()) for h in header]
-    names: list[str] = []
+    own = set(squeezed)
+    names: dict[str, None] = {}  # in order
     renamed: set[str] = set()
+    counts: dict[str, int] = {}
     for position, base in enumerate(squeezed, 1):
-        name, n = base or f"column_{position}", 2
-        while name in names or (name != base and name in squeezed):
-            name, n = f"{base or f'column_{position}'}_{n}", n + 1
+        stem = base or f"column_{position}"
+        name, n = stem, counts.get(stem, 2)
+        while name in names or (name != base and name in own):
+            name, n = f"{stem}_{n}", n + 1
+        counts[stem] = n
         if name != base:
             renamed.add(name)
-        names.append(name)
-    return names, renamed
+        names[name] = None
+    return list(names), renamed
 
 
 def typed(cells: list[str | None], exact: bool = True) -> pd.Series:

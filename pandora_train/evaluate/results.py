@@ -106,7 +106,7 @@ class Results(Record):
         return self.questions.unfinished == 0
 
 
-def summarise(samples: Sequence[Trajectory], asked: Sequence[Example] | Sequence[Trajectory],
+def summarise(samples: Sequence[Trajectory], asked: Sequence[Example | Trajectory],
               unfinished: Mapping[str, str] | None = None) -> Results:
     """The figures of ``samples``; ``asked`` without a sample are unfinished.
 

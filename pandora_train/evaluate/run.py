@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import PositiveInt
@@ -24,7 +25,7 @@ from pandora_train.records import Example, PartText, Trajectory
 from pandora_train.runs import Run, write_json
 from pandora_train.serve.check import prove
 from pandora_train.setup import AnswerConfig, Setup, opened, who_answers
-from pandora_train.sources import DataConfig, load
+from pandora_train.sources import DataConfig, load_all
 
 
 class EvaluateConfig(AnswerConfig):
@@ -43,8 +44,7 @@ def evaluate(config: EvaluateConfig, run: Run) -> Results:
     Raises :class:`UserError` for what concerns all questions, also when the model that answers, the memory or
     the prompt settings are not those that the run was begun with.
     """
-    examples = [e for data in config.data for e in load(data)]
-    _refuse_repeats(examples)
+    examples, unusable = _asked(config.data)
     reserved = Reserved(examples)
     finished = {t.id for t in run.read("samples.jsonl", Trajectory)}
     todo = [e for e in examples if e.id not in finished]
@@ -55,8 +55,11 @@ def evaluate(config: EvaluateConfig, run: Run) -> Results:
         with opened(config, reserved.shares) as setup:
             run.record(who_answers(setup, config), {"identity": setup.identity.model_dump(mode="json")})
             unfinished = answer_all(todo, config.workers, "evaluate", _Sink(setup, run))
+    for trajectory in unusable:
+        if trajectory.id not in finished:
+            run.append("samples.jsonl", trajectory)
     samples = run.read("samples.jsonl", Trajectory)
-    results = summarise(samples, examples, unfinished)
+    results = summarise(samples, [*examples, *unusable], unfinished)
     results = results.model_copy(update=_about(config, samples, run, reserved))
     write_json(run.path / "results.json", results.model_dump())
     write_errors(run, samples)
@@ -89,10 +92,20 @@ class _Sink:
                     self._run.append("parts.jsonl", PartText(key=key, text=text))
 
 
-def _refuse_repeats(examples: list[Example]) -> None:
+def _asked(data: Sequence[DataConfig]) -> tuple[list[Example], list[Trajectory]]:
+    """The questions, and the ends of those that their own files make unusable: they are asked, outside n."""
+    examples: list[Example] = []
+    unusable: list[Trajectory] = []
+    for config in data:
+        loaded = load_all(config)
+        examples += loaded.examples
+        unusable += [Trajectory(id=id, benchmark=config.benchmark, split=config.split, group="", question="",
+                                ending="unusable gold", reason=reason)
+                     for id, reason in loaded.unusable.items()]
     twice = [i for i, n in Counter(e.id for e in examples).items() if n > 1]
     if twice:
         raise UserError(f"question {twice[0]} is in the data twice: every question may count once")
+    return examples, unusable
 
 
 def _about(config: EvaluateConfig, samples: list[Trajectory], run: Run, reserved: Reserved) -> dict[str, Any]:

@@ -70,10 +70,10 @@ def who_answers(model: str, connection: Connection, complete: Complete) -> Ident
         return Identity(kind="weights", model=model, base_sha256=served.base,
                         adapter_sha256=adapter.sha256 if adapter else "",
                         prompt=adapter.prompt if adapter else served.prompt)
-    with contextlib.suppress(_Unsupported):
+    with contextlib.suppress(_NoLogprobs):
         return _recognised(Identity(kind="fingerprint", model=model, measure="prompt",
                                     fingerprint=measure(complete, "prompt")))
-    with contextlib.suppress(_Unsupported):
+    with contextlib.suppress(_NoLogprobs):
         return _recognised(Identity(kind="fingerprint", model=model, measure="first",
                                     fingerprint=measure(complete, "first")))
     return Identity(kind="name", model=f"{connection.host}/{model}")
@@ -95,7 +95,7 @@ def served_weights(connection: Connection) -> ServedWeights | None:
         return None
 
 
-class _Unsupported(Exception):
+class _NoLogprobs(Exception):
     """The server gives no such log-probabilities."""
 
 
@@ -114,10 +114,10 @@ def measure(complete: Complete, what: Literal["prompt", "first"]) -> tuple[float
                              **fields)
         except Rejected as e:
             if e.status in UNSUPPORTED:
-                raise _Unsupported from None
+                raise _NoLogprobs from None
             raise
         if value is None:
-            raise _Unsupported
+            raise _NoLogprobs
         values.append(value)
     return tuple(values)
 

@@ -15,7 +15,7 @@ from pandora_train.llm.protocol import Message, Reply
 from pandora_train.llm.tokens import estimate
 from pandora_train.records import Record, Usage
 
-Answer = Callable[[list[Message], int], "str | Reply"]
+ScriptedAnswer = Callable[[list[Message], int], "str | Reply"]
 
 
 class Line(Record):
@@ -34,7 +34,7 @@ class ScriptedLLM:
     questions does not matter. A prompt that no unused line fits raises :class:`UserError`.
     """
 
-    def __init__(self, replies: Sequence[str | Reply | Line] | Answer, name: str = "scripted") -> None:
+    def __init__(self, replies: Sequence[str | Reply | Line] | ScriptedAnswer, name: str = "scripted") -> None:
         self.name = name
         self.prompts: list[list[Message]] = []
         """Every prompt asked so far, in order."""

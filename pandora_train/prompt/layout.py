@@ -114,7 +114,7 @@ def lay_out(config: PromptConfig, schema: Schema, question: Question, demonstrat
     ``demonstrations`` are nearest first, and stand in the prompt nearest last. ``hint`` is ``(language,
     query)`` for a teacher that may see the label.
     """
-    layout = _Layout(config, question, list(demonstrations), hint)
+    layout = _PromptPieces(config, question, list(demonstrations), hint)
 
     def text(tokens: int) -> str:
         return schema_text(schema, question.text, lambda shown: len(shown) <= tokens or count(
@@ -130,7 +130,7 @@ def lay_out(config: PromptConfig, schema: Schema, question: Question, demonstrat
 
 
 @dataclass
-class _Layout:
+class _PromptPieces:
     """The pieces of one prompt, put together with more or fewer demonstrations."""
 
     config: PromptConfig

@@ -10,9 +10,9 @@ from pandora_train.records import Example
 from pandora_train.sources import files, grailqa, pathquestion, spider, webqsp, wikitq
 from pandora_train.sources.files import knowledge_for
 from pandora_train.sources.reading import Loaded
-from pandora_train.sources.select import DataConfig, select
+from pandora_train.sources.select import DataConfig, in_part, select
 
-__all__ = ["SOURCES", "DataConfig", "Loaded", "knowledge_for", "load", "read"]
+__all__ = ["SOURCES", "DataConfig", "Loaded", "knowledge_for", "load", "load_all", "read"]
 
 SOURCES: dict[str, Callable[[DataConfig], Loaded]] = {
     "spider": spider.read,
@@ -36,8 +36,16 @@ def read(config: DataConfig) -> Loaded:
 def load(config: DataConfig) -> list[Example]:
     """The usable questions of a split that ``config`` selects, in file order.
 
-    What is not usable, and why, is in :func:`read`. Raises :class:`~pandora_train.errors.UserError` when
-    nothing is left.
+    Raises :class:`~pandora_train.errors.UserError` when nothing is left.
+    """
+    return load_all(config).examples
+
+
+def load_all(config: DataConfig) -> Loaded:
+    """What ``config`` selects: the usable questions, and those its files make unusable, with the reason.
+
+    ``limit`` draws from the usable ones alone; then no others are counted. Raises
+    :class:`~pandora_train.errors.UserError` when no usable one is left.
     """
     loaded = read(config)
     examples = select(loaded.examples, config)
@@ -45,4 +53,6 @@ def load(config: DataConfig) -> list[Example]:
         reasons = Counter(loaded.unusable.values()).most_common(1)
         why = f"; {reasons[0][1]} questions: {reasons[0][0]}" if reasons else ""
         raise UserError(f"no question of {config.benchmark} {config.split} in {config.path} is left{why}")
-    return examples
+    unusable = {} if config.limit is not None or config.ids_file else {
+        id: reason for id, reason in loaded.unusable.items() if in_part(id, config)}
+    return Loaded(examples, unusable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import sqlite3
@@ -142,7 +143,11 @@ def readable(source: str) -> Iterator[None]:
         if getattr(e, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise MachineryError(f"{source} is locked by another program") from None
         raise ReadingError(f"{source} cannot be read as a SQLite database: {first_line(e)}") from None
-    except (OSError, SyntaxError, ValueError, OverflowError, csv.Error) as e:
+    except OSError as e:
+        if e.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):  # no fault of the file's
+            raise MachineryError(f"{source}: {first_line(e)}") from None
+        raise ReadingError(f"{source} cannot be read: {first_line(e)}") from None
+    except (SyntaxError, ValueError, OverflowError, csv.Error) as e:
         raise ReadingError(f"{source} cannot be read: {first_line(e)}") from None
 
 

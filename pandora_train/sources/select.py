@@ -80,12 +80,17 @@ def select(examples: list[Example], config: DataConfig) -> list[Example]:
             some = ", ".join(sorted(unknown)[:3])
             raise UserError(f"{config.ids_file}: {len(unknown)} ids are not in this split, such as {some}")
         examples = [e for e in examples if e.id in wanted]
-    first, last, count = span(config.part)
-    examples = [e for e in examples if first <= digest(e.id) % count + 1 <= last]
+    examples = [e for e in examples if in_part(e.id, config)]
     if config.limit is not None and len(examples) > config.limit:
         chosen = {e.id for e in sorted(examples, key=lambda e: digest(e.id))[: config.limit]}
         examples = [e for e in examples if e.id in chosen]
     return examples
+
+
+def in_part(id: str, config: DataConfig) -> bool:
+    """Whether ``config.part`` takes the question."""
+    first, last, count = span(config.part)
+    return first <= digest(id) % count + 1 <= last
 
 
 def relations(config: DataConfig) -> tuple[str, ...] | None:

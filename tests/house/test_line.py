@@ -201,3 +201,22 @@ def test_settings_that_make_no_sense_are_refused(tmp_path):
             load(EvaluateConfig, "configs/quickstart/tiny-evaluate.yaml", [wrong])
     with pytest.raises(UserError, match="limits"):
         load(DistillConfig, "configs/quickstart/distill.yaml", ["limits={spidr: 3}"])
+
+
+def test_questions_that_their_files_make_unusable_are_counted_outside_n(tmp_path):
+    import shutil
+
+    shutil.copytree("data/sample/wikitq", tmp_path / "wikitq")
+    data = DataConfig(benchmark="wikitq", path=str(tmp_path / "wikitq"), split="dev")
+    examples = load_data(data)
+    gone = examples[0].knowledge.path
+    (tmp_path / "wikitq" / gone.removeprefix(str(tmp_path / "wikitq") + "/")).unlink()
+    script = tmp_path / "script.jsonl"
+    script.write_text("".join(json.dumps({"text": "```python\nresult = [[1]]\n```", "contains": e.question}) + "\n" for e in examples))
+    config = EvaluateConfig(data=[data], llm=LLMConfig(kind="scripted", script=str(script)), workers=2)
+    results = evaluate(config, Run("evaluate", "t", config, tmp_path / "run"))
+    lost = sum(e.knowledge.path == gone for e in examples)
+    assert results.questions.asked == len(examples)
+    assert results.questions.unusable == {"no table file for it in csv/": lost}
+    assert results.questions.n == len(examples) - lost
+    assert results.complete
