@@ -34,7 +34,8 @@ class ScriptedLLM:
     questions does not matter. A prompt that no unused line fits raises :class:`UserError`.
     """
 
-    def __init__(self, replies: Sequence[str | Reply | Line] | ScriptedAnswer, name: str = "scripted") -> None:
+    def __init__(self, replies: Sequence[str | Reply | Line] | ScriptedAnswer,
+                 name: str = "scripted") -> None:
         self.name = name
         self.prompts: list[list[Message]] = []
         """Every prompt asked so far, in order."""
