@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 from pandora_train.errors import UserError
+from pandora_train.llm.adapter import adapter_keys, with_adapter
+from pandora_train.rows import SETTINGS, read_settings
+from pandora_train.runs import write_text
 from pandora_train.train.checkpoint import replacing
 from pandora_train.train.config import MergeConfig
 
@@ -13,25 +16,25 @@ from pandora_train.train.config import MergeConfig
 def merge_adapter(config: MergeConfig) -> Path:
     """See :func:`pandora_train.train.merge`."""
     import torch
-    from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     from pandora_train.llm.tokens import open_tokenizer
     from pandora_train.llm.weights import resolve
 
     adapter, out = Path(config.adapter), Path(config.out).absolute()
-    if not (adapter / "adapter_config.json").is_file():
-        raise UserError(f"{adapter} is no adapter folder (no adapter_config.json)")
+    adapter_keys(adapter)
     if out.exists():
         raise UserError(f"{out} exists: choose another out=")
     named = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
     base = resolve(config.model or named["base_model_name_or_path"])
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload(safe_merge=True)
+    merged = with_adapter(model, adapter).merge_and_unload(safe_merge=True)
     if config.dtype == "bf16":
         merged = merged.to(torch.bfloat16)
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as folder:
         merged.save_pretrained(folder)
         open_tokenizer(base).save_pretrained(folder)
+        if (settings := read_settings(adapter)) is not None:  # whoever asks the merged model lays out as well
+            write_text(folder / SETTINGS, settings.model_dump_json(indent=2) + "\n")
     return out

@@ -279,7 +279,7 @@ def test_merged_model_equals_base_with_adapter(config: Callable[..., TrainConfig
         merged = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32)(ids).logits
     assert torch.allclose(adapted, merged, atol=1e-4)
     assert not torch.allclose(plain, merged, atol=1e-3)
-    with pytest.raises(UserError, match="no adapter folder"):
+    with pytest.raises(UserError, match="no LoRA adapter"):
         merge(MergeConfig(adapter=str(tmp_path), out=str(tmp_path / "x")))
 
 
