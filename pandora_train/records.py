@@ -30,7 +30,7 @@ class Record(BaseModel):
 def content_id(*parts: Any, size: int = 12) -> str:
     """Stable hex id of JSON-serialisable content (SHA-256, first ``size`` digits)."""
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:size]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:size]
 
 
 # --- questions and what they are asked over -----------------------------------------------------------

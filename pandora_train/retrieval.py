@@ -134,7 +134,7 @@ def open_retriever(config: RetrievalConfig, encoder: Encoder,
     """
     if not config.memory or config.k == 0:
         return None
-    entries = read_entries(config.memory)
+    entries = list({e.id: e for e in read_entries(config.memory)}.values())  # no question shown twice
     usable = [e for e in entries if not leak(e)]
     if not usable:
         raise UserError(f"{config.memory} has no entries to show ({len(entries)} read): see attempts.jsonl "

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from pandora_train.errors import UserError
 from pandora_train.evaluate.stats import Cost, Metric, cost_of, measured, primary_of, subsets
+from pandora_train.llm.identity import Identity
 from pandora_train.metrics.declared import DEVIATIONS
 from pandora_train.records import VERSION, Example, PromptSettings, Record, Trajectory, content_id
 
@@ -94,8 +94,8 @@ class Results(Record):
     benchmarks: dict[str, BenchmarkResults] = {}
     cost: Cost
     model: str = ""
-    identity: dict[str, Any] = {}
-    """Who answered: kind, hashes or fingerprint (:class:`~pandora_train.llm.Identity`)."""
+    identity: Identity | None = None
+    """Who answered; ``None`` where nobody was asked."""
     prompt: PromptSettings | None = None
     demonstrations: Demonstrated = Demonstrated()
     memory: MemoryUsed = MemoryUsed()

@@ -19,6 +19,7 @@ from pandora_train.errors import UserError
 from pandora_train.evaluate.explain import explained, write_errors
 from pandora_train.evaluate.results import Demonstrated, MemoryUsed, Results, summarise
 from pandora_train.leakage import Reserved
+from pandora_train.llm import Identity
 from pandora_train.memory import read_entries
 from pandora_train.prompt import Prompt
 from pandora_train.records import Example, PartText, Trajectory
@@ -116,7 +117,7 @@ def _about(config: EvaluateConfig, samples: list[Trajectory], run: Run, reserved
     shown = Counter(len(t.demonstrations) for t in samples if t.ending == "answered")
     return {
         "model": config.llm.model if config.llm else "",
-        "identity": facts.get("identity", {}),
+        "identity": Identity.model_validate(facts["identity"]) if "identity" in facts else None,
         "prompt": config.prompt_settings(),
         "demonstrations": Demonstrated(asked=asked, shown=dict(sorted(shown.items())),
                                        cut=sum(1 for t in samples if t.demonstrations_cut)),

@@ -15,6 +15,7 @@ from pandora_train.config import load
 from pandora_train.errors import UserError, did_you_mean
 from pandora_train.evaluate.error_kinds import Diagnosis, diagnose
 from pandora_train.evaluate.results import BenchmarkResults, Results, read_results, summarise
+from pandora_train.llm.identity import Identity
 from pandora_train.records import PartText, Trajectory, Usage
 from pandora_train.runs import read_jsonl
 from pandora_train.sources import DataConfig
@@ -164,10 +165,12 @@ def _fragment(data: DataConfig) -> bool:
     return data.benchmark in ("grailqa", "webqsp") and not file and data.store != NO_GRAPH
 
 
-def _identity(identity: dict[str, Any]) -> str:
+def _identity(identity: Identity | None) -> str:
     """Who answered, in a few words: the kind of proof and the first digits of what it rests on."""
-    marks = [str(identity[key])[:12] for key in ("base_sha256", "adapter_sha256") if identity.get(key)]
-    return " ".join([str(identity.get("kind", "")), *marks]).strip()
+    if identity is None:
+        return ""
+    marks = [digest[:12] for digest in (identity.base_sha256, identity.adapter_sha256) if digest]
+    return " ".join([identity.kind, *marks])
 
 
 def _asked(data: DataConfig) -> str:

@@ -65,7 +65,8 @@ def test_an_adapter_trained_with_values_and_asked_without(towns: Path, fault_ser
     fits = evaluation(towns, server.base_url)
     results = evaluate(fits, Run("evaluate", "t", fits, towns / "fits"))
     assert results.prompt == MATCHED.settings()
-    assert results.identity["adapter_sha256"] == "a" * 64
+    assert results.identity is not None
+    assert results.identity.adapter_sha256 == "a" * 64
     assert results == read_results(towns / "fits" / "results.json")
 
 

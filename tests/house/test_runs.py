@@ -118,3 +118,9 @@ def test_environment_holds_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     run = Run("s", "n", C(), tmp_path / "r")
     assert secret not in (run.path / "environment.json").read_text()
+
+
+def test_text_that_no_file_can_hold_still_has_an_id():
+    from pandora_train.records import content_id
+
+    assert content_id("\ud800") == content_id("\ud800") != content_id("?")
