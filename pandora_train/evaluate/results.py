@@ -113,7 +113,7 @@ def summarise(samples: Sequence[Trajectory], asked: Sequence[Example | Trajector
     Every sample but those with unusable gold counts, whatever became of it: a failed answer is a scored 0.
     """
     by_benchmark: defaultdict[str, list[Trajectory]] = defaultdict(list)
-    for sample in samples:
+    for sample in sorted(samples, key=lambda s: s.id):  # sums don't depend on which question ended first
         by_benchmark[sample.benchmark].append(sample)
     wanted = Counter(e.benchmark for e in asked)
     return Results(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,3 +88,10 @@ def test_results_of_another_layout_are_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(UserError, match=r"another layout .* evaluate again"):
         read_results(tmp_path / "results.json")
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), min_size=2, max_size=12), st.randoms(use_true_random=False))
+def test_the_order_in_which_questions_ended_changes_no_digit(values: list[tuple[str, float]], rng: random.Random) -> None:
+    samples = [sample(n, group, value) for n, (group, value) in enumerate(values)]
+    shuffled = rng.sample(samples, len(samples))
+    assert summarise(shuffled, samples).benchmarks["spider"].metrics == summarise(samples, samples).benchmarks["spider"].metrics
