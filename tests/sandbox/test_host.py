@@ -78,6 +78,19 @@ def test_a_longer_wall_than_the_configured_one_is_kept(boxes: BoxSet) -> None:
         assert sandbox.run(boxes, burn, wall=200).rows == (("done",),)
 
 
+def test_a_raised_limit_of_processor_time_stays_in_a_child_just_forked(boxes: BoxSet) -> None:
+    """The order to raise it can come before the child has given up anything: it must not be undone then."""
+    waits = ("import resource, time\nend = time.monotonic() + 20\n"
+             "while (limit := resource.getrlimit(resource.RLIMIT_CPU)[0]) == 3 and time.monotonic() < end:\n"
+             "    time.sleep(0.01)\nresult = limit")  # the order itself may still be on its way
+    with Sandbox(SandboxConfig(wall=1, workers=1)) as sandbox:
+        zygote = sandbox._zygote
+        for _ in range(20):
+            for _ in range(sandbox.workers + host_module.SPARE):
+                zygote.replace(zygote.take())  # so that the next one taken is new
+            assert sandbox.run(boxes, waits, wall=60).rows == (("62",),)
+
+
 def test_processor_time_is_limited_even_if_nobody_kills(boxes: BoxSet, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sandbox(SandboxConfig(wall=0.5, workers=1)) as sandbox:
         monkeypatch.setattr(sandbox, "config", SandboxConfig(wall=300, workers=1))

@@ -82,7 +82,7 @@ def lock_down(reply: int, parent: int, limits: Limits, layers: ChildLayers) -> N
     faulthandler.enable(3, all_threads=False)  # a crash tells its line
     faulthandler.register(signal.SIGUSR1, 3, all_threads=False)  # and so does a time-out, also inside C
     seed()
-    confine.limit_resources(limits.address_space, limits.data, limits.cpu_seconds)
+    confine.limit_resources(limits.address_space, limits.data)
     if layers.scope:
         landlock.isolate()
     if layers.seccomp is not None:

@@ -171,8 +171,8 @@ def memory_in_use() -> tuple[int, int]:
     return int(sizes["VmSize"]) * 1024, int(sizes["VmData"]) * 1024
 
 
-def limit_resources(address_space: int, data: int, cpu_seconds: int) -> None:
-    """Hard limits of one child. Sizes in bytes, absolute."""
+def limit_resources(address_space: int, data: int) -> None:
+    """Hard limits of one child, but for processor time (:func:`limit_cpu`). Sizes in bytes, absolute."""
     limits = {
         resource.RLIMIT_AS: address_space, resource.RLIMIT_DATA: data, resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: 16, resource.RLIMIT_NPROC: 0, resource.RLIMIT_CORE: 0,
@@ -184,5 +184,9 @@ def limit_resources(address_space: int, data: int, cpu_seconds: int) -> None:
         resource.setrlimit(which, (value, value))
     with contextlib.suppress(ValueError):  # gVisor has no message queues, nor this limit
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, hard))  # the zygote may raise it for a longer run
+
+
+def limit_cpu(pid: int, seconds: int) -> None:
+    """Processor time of a child. The zygote alone sets it, so that a limit it raised is never set back."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
+    resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, hard))

@@ -13,7 +13,6 @@ import gc
 import importlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -188,8 +187,7 @@ class Children:
         elif pid is not None and order == "trace":
             os.kill(pid, signal.SIGUSR1)
         elif pid is not None and order == "cpu":
-            _, hard = resource.prlimit(pid, resource.RLIMIT_CPU)
-            resource.prlimit(pid, resource.RLIMIT_CPU, (int(words[2]), hard))
+            confine.limit_cpu(pid, int(words[2]))
 
     def spawn(self, number: int, host: socket.socket) -> None:
         """Fork child ``number`` and send the host its stream."""
@@ -202,6 +200,7 @@ class Children:
             stream = self.connect(number) if self.door else theirs
             child.main(stream.detach(), parent, self.limits, self.layers)
         self.pids[number], self.numbers[pid] = pid, number
+        confine.limit_cpu(pid, self.limits.cpu_seconds)
         with ours, theirs:
             if not self.door:
                 socket.send_fds(host, [b"child %d" % number], [ours.fileno()])
