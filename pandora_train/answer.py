@@ -44,7 +44,6 @@ class Answer:
     trajectory: Trajectory
     task: Task | None = None
     prompt: Prompt | None = None
-
     gold: Cells | None = None
     """What the gold SQL gives; ``None`` where right isn't decided by SQL."""
 

@@ -18,13 +18,14 @@ from pandora_train.config import Config
 from pandora_train.encoder import EMBEDDED, open_encoder
 from pandora_train.errors import UserError
 from pandora_train.leakage import Reserved
+from pandora_train.llm.identity import SETTINGS, write_prompt_settings
 from pandora_train.llm.protocol import Message
 from pandora_train.llm.tokens import chat_tokenizer
 from pandora_train.memory import Entry, normal_question, read_entries
 from pandora_train.prompt import Demonstration, PromptConfig, Question, TokenCount, lay_out, write_reply
 from pandora_train.records import Benchmark, PromptSettings, Record, content_id
 from pandora_train.retrieval import Query, RetrievalConfig, Retriever
-from pandora_train.rows import HELD_OUT, SETTINGS, TRAIN, SftRow, write_rows
+from pandora_train.rows import HELD_OUT, TRAIN, SftRow, write_rows
 from pandora_train.runs import Run, progress, write_json, write_text
 from pandora_train.setup import BOUND, refuse_other
 from pandora_train.sources import DataConfig, load
@@ -202,7 +203,7 @@ def _write(run: Run, config: DistillConfig, settings: PromptSettings, train: lis
            counts: Counter[str]) -> None:
     write_rows(run.path / TRAIN, train)
     write_rows(run.path / HELD_OUT, held)
-    write_text(run.path / SETTINGS, settings.model_dump_json(indent=2) + "\n")
+    write_prompt_settings(run.path, settings)
     facts = DistillResults(
         rows=len(train), held_out=len(held), by_benchmark=dict(Counter(r.benchmark for r in train)),
         groups=len({(r.benchmark, r.group) for r in train}), tokens=sum(r.tokens for r in train),

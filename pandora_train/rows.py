@@ -12,13 +12,11 @@ from pydantic import ValidationError
 
 from pandora_train.errors import UserError, first_line
 from pandora_train.llm.protocol import Message
-from pandora_train.records import PromptSettings, Record
+from pandora_train.records import Record
 
 TRAIN = "train.parquet"
 HELD_OUT = "heldout.parquet"
 """Rows for the held-out loss."""
-SETTINGS = "prompt_settings.json"
-"""How the rows were laid out; travels on beside the adapter."""
 
 
 class SftRow(Record):
@@ -67,18 +65,6 @@ def read_rows(path: str | Path) -> list[SftRow]:
             raise UserError(f"{path}: id '{row.id}' occurs twice; ids must be unique")
         seen.add(row.id)
     return rows
-
-
-def read_settings(path: str | Path) -> PromptSettings | None:
-    """The prompt settings beside rows or adapter; ``None`` where there are none (others' rows)."""
-    place = Path(path)
-    file = (place if place.is_dir() else place.parent) / SETTINGS
-    if not file.is_file():
-        return None
-    try:
-        return PromptSettings.model_validate_json(file.read_text(encoding="utf-8"))
-    except ValidationError as e:
-        raise UserError(f"{file} holds no prompt settings ({first_line(e)})") from None
 
 
 def data_hash(rows: Sequence[SftRow]) -> str:

@@ -16,8 +16,10 @@ from pydantic import ValidationError
 from pandora_train.config import home
 from pandora_train.errors import UserError, first_line
 from pandora_train.records import PromptSettings, Record, content_id
-from pandora_train.runs import file_hash, write_json
+from pandora_train.runs import file_hash, write_json, write_text
 
+SETTINGS = "prompt_settings.json"
+"""How the rows were laid out; travels on beside the adapter."""
 TOLERANCE = {"": 0.0, "prompt": 0.01, "first": 0.15}
 """Most nats between two fingerprints of one model (median over the prompts). A mean over a prompt's tokens
 hides the rounding that batches change; one token's log-probability moves more."""
@@ -68,12 +70,17 @@ def weights_identity(name: str, base: Path | str, adapter: Path | str = "") -> I
                     adapter_sha256=sha256(Path(adapter) / "adapter_model.safetensors") if adapter else "")
 
 
+def write_prompt_settings(folder: Path, settings: PromptSettings) -> None:
+    """Leave ``settings`` beside rows, adapter or merged model."""
+    write_text(folder / SETTINGS, settings.model_dump_json(indent=2) + "\n")
+
+
 def read_prompt_settings(folder: Path) -> PromptSettings | None:
-    """What ``prompt_settings.json`` beside an adapter (or merged model) says; none where there is none.
+    """What ``prompt_settings.json`` beside rows, adapter or merged model says; none where there is none.
 
     Raises :class:`UserError` for a file that cannot be read.
     """
-    file = folder / "prompt_settings.json"
+    file = folder / SETTINGS
     if not file.is_file():
         return None
     try:

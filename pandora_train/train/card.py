@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pandora_train.config import dump
+from pandora_train.llm.identity import SETTINGS, write_prompt_settings
 from pandora_train.records import PromptSettings
-from pandora_train.rows import SETTINGS, SftRow
+from pandora_train.rows import SftRow
 from pandora_train.runs import write_text
 from pandora_train.train.checkpoint import Position
 from pandora_train.train.config import TrainConfig, served_rank
@@ -33,7 +34,7 @@ class Beside:
     def write(self, folder: Path) -> None:
         """Write the prompt settings and the probes."""
         if self.settings is not None:
-            write_text(folder / SETTINGS, self.settings.model_dump_json(indent=2) + "\n")
+            write_prompt_settings(folder, self.settings)
         shortest = sorted(self.rows, key=lambda row: (sum(len(m["content"]) for m in row.prompt), row.id))
         lines = [json.dumps({"messages": row.prompt, "completion": row.completion[0]["content"]},
                             ensure_ascii=False) for row in shortest[:MOST_PROBES]]

@@ -84,11 +84,6 @@ def encode(messages: Sequence[Message], completion: str, tokenizer: Any) -> tupl
     return prompt_ids, _ids(answer, tokenizer)  # the seam would merge: a server's prompt never does
 
 
-def end_token(tokenizer: Any) -> int:
-    """The token that ends an assistant's turn in training, and that serving must stop at."""
-    return encode([{"role": "user", "content": "?"}], "!", tokenizer)[1][-1]
-
-
 def _ids(text: str, tokenizer: Any) -> list[int]:
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids

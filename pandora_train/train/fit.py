@@ -11,8 +11,9 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from pandora_train.errors import UserError
+from pandora_train.llm.identity import read_prompt_settings
 from pandora_train.llm.weights import resolve
-from pandora_train.rows import SftRow, data_hash, read_settings, training_rows
+from pandora_train.rows import SftRow, data_hash, training_rows
 from pandora_train.runs import Run, refuse_folder, run_folder
 from pandora_train.train.base import check_vocabulary, load_adapted, load_tokenizer, precision
 from pandora_train.train.card import Beside
@@ -41,7 +42,8 @@ def _begin(config: TrainConfig, run_dir: Path | None, resume: bool) -> Loop:
     base = resolve(config.model)
     tokenizer = load_tokenizer(base)
     rows, held_rows = training_rows(config.data, config.held_out_data, config.held_out, config.seed)
-    settings = read_settings(config.data)
+    data = Path(config.data)
+    settings = read_prompt_settings(data if data.is_dir() else data.parent)
     samples, held, facts = _encoded(config, tokenizer, rows, held_rows)
     facts["prompt"] = None if settings is None else settings.model_dump()
     asked = questions(config.execution) if config.execution is not None else []

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pandora_train.errors import UserError
 from pandora_train.llm.adapter import adapter_keys, with_adapter
-from pandora_train.rows import SETTINGS, read_settings
-from pandora_train.runs import write_text
+from pandora_train.llm.identity import read_prompt_settings, write_prompt_settings
 from pandora_train.train.checkpoint import replacing
 from pandora_train.train.config import MergeConfig
 
@@ -35,6 +34,6 @@ def merge_adapter(config: MergeConfig) -> Path:
     with replacing(out) as folder:
         merged.save_pretrained(folder)
         open_tokenizer(base).save_pretrained(folder)
-        if (settings := read_settings(adapter)) is not None:  # whoever asks the merged model lays out as well
-            write_text(folder / SETTINGS, settings.model_dump_json(indent=2) + "\n")
+        if (settings := read_prompt_settings(adapter)) is not None:  # who asks the merged model needs them
+            write_prompt_settings(folder, settings)
     return out

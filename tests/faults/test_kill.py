@@ -142,7 +142,8 @@ def test_the_compiler_as_teacher_and_distill(line: Line) -> None:
 
 def distilled(line: Line, run: str, config: dict[str, Any]) -> dict[str, Any]:
     """All that a distill run leaves."""
-    from pandora_train.rows import HELD_OUT, SETTINGS, TRAIN, read_rows
+    from pandora_train.llm.identity import SETTINGS
+    from pandora_train.rows import HELD_OUT, TRAIN, read_rows
 
     if not (line.folder / run).exists():
         code, output = finish(line.stage("distill", run, config=config))

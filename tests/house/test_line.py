@@ -13,10 +13,11 @@ from pandora_train.errors import UserError
 from pandora_train.evaluate.results import read_results
 from pandora_train.evaluate.run import EvaluateConfig, evaluate
 from pandora_train.llm import LLMConfig
+from pandora_train.llm.identity import read_prompt_settings
 from pandora_train.memory import read_entries
 from pandora_train.prompt import PromptConfig
 from pandora_train.records import Trajectory
-from pandora_train.rows import read_rows, read_settings
+from pandora_train.rows import read_rows
 from pandora_train.runs import Run
 from pandora_train.sources import DataConfig
 from pandora_train.sources import load as load_data
@@ -69,7 +70,7 @@ def test_rows_are_what_the_agent_would_send(memory, tmp_path):
 
     folder = distilled(memory, tmp_path)
     rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    assert read_settings(folder) == PromptConfig().settings()
+    assert read_prompt_settings(folder) == PromptConfig().settings()
     assert set(rows) == {"train", "validation"}
     assert {r["benchmark"] for r in rows["train"]} == {"spider", "wikitq", "grailqa", "webqsp"}
     entries = {e.id: e for e in read_entries(str(memory))}

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pandora_train.errors import UserError
+from pandora_train.llm.tokens import turn_end
 from pandora_train.rows import SftRow, read_rows, training_rows
-from pandora_train.train.encode import Sample, encode, encode_rows, end_token
+from pandora_train.train.encode import Sample, encode, encode_rows
 from pandora_train.train.tree import build_tree
 
 from .conftest import SPECIAL, conversation, prompt_and_completion
@@ -28,7 +29,7 @@ def test_the_last_answer_and_its_end_alone_are_labelled(tokenizer: Any) -> None:
     (sample,), _ = encode_rows([row(messages)], tokenizer, 4096)
     labelled = [t for t, mark in zip(sample.tokens, sample.labelled, strict=True) if mark]
     assert tokenizer.decode(labelled) == messages[-1]["content"] + "<|im_end|>"
-    assert labelled[-1] == end_token(tokenizer) == tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert labelled[-1] == turn_end(tokenizer) == tokenizer.convert_tokens_to_ids("<|im_end|>")
 
 
 @pytest.mark.parametrize("completion", ["1. Count.", "```python\nresult = 1\n```", "\n\nlines first", "  spaces", "\u00e9"])
